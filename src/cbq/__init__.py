@@ -14,7 +14,7 @@ from cbq.gp.landmarks import LandmarkSelection
 from cbq.gp.selection import Selection
 from cbq.linalg import engine
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
-from cbq.plotting.plot import plot
+from cbq.plotting import plot
 from cbq.problems.problem import Problem
 from cbq.runs import CheckpointError, CollectWarning, IntegrandError
 from cbq.samples import Samples

@@ -63,6 +63,8 @@ def test_a_hostile_table_needs_no_option(tmp_path):
     assert "[1] constant, so that there is nothing to learn." in plain
     assert "Decisions: net benefits 'NB usual care', 'NB new drug' (known by their names; --outputs sets" in plain
     assert "Not taken for inputs: 'sim' (numbers or labels the rows); 'inc. cost' (a cost, by its name); name" in plain
+    assert "the same as --outputs 'NB usual care,NB new drug'." in plain
+    assert f"the same as --pars '{'; '.join(inputs)}'." in plain
     assert "table.csv has a column without a name, which was left out." in plain
     assert (tmp_path / "evppi.xlsx").read_bytes().startswith(b"PK")
     assert (tmp_path / "evppi.png").read_bytes().startswith(b"\x89PNG")

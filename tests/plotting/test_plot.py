@@ -406,7 +406,7 @@ def test_maps_of_the_mean_and_the_half_width():
         expected = values(centres.reshape(-1, 2))
         np.testing.assert_allclose(np.ravel(cells), expected, rtol=1e-10)
         assert ax.get_xlabel() == r"$\theta_0$"
-        np.testing.assert_array_equal(ax.collections[1].get_offsets(), PLANE.theta)
+        np.testing.assert_array_equal(ax.lines[0].get_xydata(), PLANE.theta)
         for low, high, observed in zip(*zip(ax.get_xlim(), ax.get_ylim(), strict=True), PLANE.theta.T, strict=True):
             assert low < observed.min()
             assert observed.max() < high

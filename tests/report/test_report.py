@@ -17,8 +17,10 @@ import cbq
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import coverage, left_out
+from cbq.fit.figures import curve_panel
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.theta_grids import round_axis
+from cbq.plotting import Zone
 from cbq.report.charts import json_script, resolved
 from cbq.report.document import Page, Section
 from cbq.report.parts import notice, table, words
@@ -87,6 +89,11 @@ def butterfly():
     problem = cbq.problems.get("butterfly")
     samples = problem.collect(10, 8, rng=0)
     return problem, samples, cbq.CBQ().fit(samples)
+
+
+def marks(page, kind):
+    """The marks of this kind in all charts of a page."""
+    return [mark for chart in page.data for mark in chart.get("marks", ()) if mark["type"] == kind]
 
 
 def read(fit, tmp_path, *arguments, **options):
@@ -236,9 +243,9 @@ def test_the_report_covers_the_prior_and_marks_what_is_beyond(tmp_path):
     assert found["axes"][0][0] < 0.2
     assert found["axes"][0][-1] > 9.8
     assert found["marked"] == np.flatnonzero(fit.beyond(np.array(found["axes"][0]))).tolist()
-    zones = [each for chart in page.data if "series" in chart for each in chart["series"] if each["type"] == "zone"]
+    zones = [span for mark in marks(page, "zone") for span in mark["spans"]]
     assert zones
-    assert all(zone["ends"][0] < zone["ends"][1] for zone in zones)
+    assert all(start < end for start, end in zones)
 
 
 def test_the_table_has_the_numbers_of_the_fit(tmp_path):
@@ -471,7 +478,7 @@ def test_the_report_of_an_answer_tells_how_it_was_reached(tmp_path):
     assert answer.lines()[0] in page.text
     assert "waves: I(theta) as a function of theta" in page.text
     (history,) = [each for each in page.data if each.get("x", {}).get("label") == "runs"]
-    assert history["series"][0]["x"] == answer.history.runs.tolist()
+    assert history["marks"][0]["x"] == answer.history.runs.tolist()
 
 
 @pytest.mark.parametrize(
@@ -510,10 +517,10 @@ def test_the_report_of_evppi_has_bars_a_map_and_all_rows(tmp_path):
     pairs = [(f"{a}, {b}", v + w) for (a, v), (b, w) in combinations(singles, 2)]
     found = EvppiTable(tuple(row(name, value) for name, value in [*singles, *pairs]))
     page, html = read(found, tmp_path)
-    bars, pairs_map = (next(each for each in page.data if each["kind"] == kind) for kind in ("bars", "map"))
-    assert [each["value"] for each in bars["rows"]] == sorted((each.evppi for each in found.rows), reverse=True)
-    assert bars["rule"]["value"] == 9.0
-    assert np.diag(pairs_map["values"]).tolist() == [4.0, 3.0, 2.0, 1.0]
+    (bars,), (evpi,), (pairs_map,) = (marks(page, kind) for kind in ("bars", "rule", "heat"))
+    assert bars["value"] == sorted((each.evppi for each in found.rows), reverse=True)
+    assert evpi["at"] == 9.0
+    assert np.diag(np.array(pairs_map["cells"], dtype=float)).tolist() == [4.0, 3.0, 2.0, 1.0]
     assert html.count("<tr>") == 11
 
 
@@ -574,10 +581,11 @@ test_wrong_types_are_refused = refusals(
 )
 
 
-def test_a_grid_of_answers_knows_its_zones():
+def test_a_curve_has_zones_beyond_the_observed_thetas():
     fit = Known(np.linspace(0, 1, 9)[:, None])
     with silent():
         grid = AnswerGrid.of(fit, cbq.measures.Uniform(-5.0, 5.0), 0.9)
-    (below, above) = grid.beyond_zones
+        panel = curve_panel(grid, 0)
+    ((below, above),) = [mark.spans for mark in panel.marks if isinstance(mark, Zone)]
     inside = grid.theta[~fit.beyond(grid.theta), 0]
     assert below[1] < inside.min() <= inside.max() < above[0]

@@ -13,11 +13,9 @@ from scipy.stats import betabinom, binom, norm, poisson
 
 import cbq
 from cbq.voi import studies
-from cbq.voi.analysis import Contrasts, regress, value_of_learning
-from cbq.voi.fitted_sizes import MAX_FITS, between_sizes, fitted_sizes
-from cbq.voi.ordering import increasing_estimates, monotone_estimates
-from cbq.voi.preposterior import value_of_results
-from cbq.voi.sample_result import EvsiRow, EvsiTable
+from cbq.voi.analysis import Contrasts, regress, value_of_learning, value_of_results
+from cbq.voi.sample_information import MAX_FITS, EvsiRow, EvsiTable, between_sizes, fitted_sizes
+from cbq.voi.sets import increasing_estimates, monotone_estimates
 
 SIZES = [5, 20, 50, 200]
 MEAN, TAU, SD = 0.3, 1.0, 4.0

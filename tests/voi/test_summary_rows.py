@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.voi.summaries import find_summary
+from cbq.samples.columns import find_summary
 
 pytest.importorskip("typer")
 

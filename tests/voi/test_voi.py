@@ -13,27 +13,27 @@ from scipy import integrate, optimize, signal
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
+from cbq.common.series import autocorrelation_times
+from cbq.gp.landmark_regression import RegressionPosterior, fit_regression, pilot_basis
+from cbq.gp.regression import (
+    Sites,
+    Step,
+    candidate_coordinates,
+    canonical_outputs,
+    find_steps,
+    leftover,
+    normal_scores,
+    step_gains,
+)
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
 from cbq.voi.analysis import Contrasts, SetValue
-from cbq.voi.benefits import NetBenefits, expected_max
-from cbq.voi.diagnostics import autocorrelation_times, leftover
-from cbq.voi.ordering import monotone_estimates
-from cbq.voi.regression import (
-    RegressionPosterior,
-    candidate_coordinates,
-    canonical_outputs,
-    fit_regression,
-    normal_scores,
-    pilot_basis,
-)
-from cbq.voi.sites import Sites
-from cbq.voi.steps import Step, find_steps, step_gains
-from cbq.voi.tables import count_duplicates, scale_columns, scale_net_benefits
-from cbq.voi.uncertainty import influences, orthogonal_normals, slopes
+from cbq.voi.outputs import count_duplicates, scale_columns, scale_net_benefits
+from cbq.voi.sets import monotone_estimates
+from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -895,11 +895,11 @@ def test_pairs_are_a_map_with_single_inputs_on_the_diagonal():
     singles = [("a", 0.1), ("b", 0.4), ("c", 0.2), ("d", 0.3)]
     pairs = [(f"{a}, {b}", v + w) for (a, v), (b, w) in combinations(singles, 2)]
     ax, _ = table_of([*singles, *pairs]).plot().axes
-    (image,) = ax.images
+    (cells,) = ax.collections
     assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "d", "c", "a"]
     single = np.array([0.4, 0.3, 0.2, 0.1])
     both = np.where(np.eye(4, dtype=bool), single, single[:, None] + single)
-    assert_allclose(image.get_array().filled(np.nan), np.where(np.tri(4), both, np.nan), rtol=1e-12)
+    assert_allclose(np.ma.filled(cells.get_array(), np.nan), np.where(np.tri(4), both, np.nan), rtol=1e-12)
     assert len(table_of([*singles, *pairs]).plot(kind="bars").axes[0].patches) == 10
     assert len(table_of([*singles, *pairs[:2]]).plot().axes[0].patches) == 6  # few pairs are bars
     with pytest.raises(ValueError, match="one or two inputs, but this table has none"):

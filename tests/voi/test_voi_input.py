@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
+from cbq.samples.columns import ColumnTable
 from cbq.voi import evpi, values_of_information
 from cbq.voi.roles import (
     guess_effects_and_costs,
@@ -17,7 +18,6 @@ from cbq.voi.roles import (
     select_inputs,
 )
 from cbq.voi.sets import MAX_LEVELS, column_sets
-from cbq.voi.tables import ColumnTable
 from refusals import refusals
 
 N = 60
@@ -115,7 +115,8 @@ def test_all_and_pairs_leave_out_what_is_no_input():
     (note,) = table.notes
     for name in ("id", "Unnamed: 0", "count", "cost_old", "cost_new", "hole"):
         assert repr(name) in note
-    assert note.endswith("name a column in pars to value it all the same")
+    stated = "the same as pars=['a', 'b', 'k', 'c_drug']"
+    assert note.endswith(f"name a column in pars= to value it all the same; {stated}")
     pairs = value(inputs, "pairs", outputs=_net())
     assert [row.pars for row in pairs.rows] == ["a, b", "a, c_drug", "b, c_drug"]
     (forced,) = value(inputs, ["count"], outputs=_net()).rows

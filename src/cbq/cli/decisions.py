@@ -22,9 +22,7 @@ from cbq.linalg import engine as use_engine
 from cbq.report.document import Page
 from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, values_of_information
 from cbq.voi import evsi as value_of_study
-from cbq.voi.appendix_page import appendix_page
-from cbq.voi.report import table_page
-from cbq.voi.sample_report import study_page
+from cbq.voi.pages import appendix_page, study_page, table_page
 
 STUDIES = ("binomial", "poisson", "normal", "survival")
 REPORT = "report.html"

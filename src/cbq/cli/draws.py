@@ -19,9 +19,15 @@ from cbq.cli.messages import in_options
 from cbq.cli.sheets import Sheet, read_sheet
 from cbq.common.checks import listed
 from cbq.nested.decisions import positions
-from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
-from cbq.voi.sets import left_out_note
-from cbq.voi.summaries import find_summary
+from cbq.samples.columns import find_summary
+from cbq.voi.roles import (
+    guess_effects_and_costs,
+    guess_net_benefits,
+    left_out_note,
+    numbers_rows,
+    output_name,
+    select_inputs,
+)
 
 Columns = dict[str, list[float] | list[str]]
 PARS = {"pars": "--pars "}
@@ -146,8 +152,10 @@ class DrawTables:
         if not names:
             why = in_options(left_out_note(left), PARS) if left else "No column is left"
             raise ValueError(f"{sheet} has no inputs beside the outputs. {why}.")
-        notes = (in_options(left_out_note(left), PARS),) if left else ()
-        several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
+        pairs = pars is not None and pars.strip() == "pairs"
+        stated = "" if pairs else f"--pars {shlex.quote('; '.join(names))}"
+        notes = (in_options(left_out_note(left, stated), PARS),) if left else ()
+        several = "pairs" if pairs else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
 
     def studied(self, pars: str, further: Sequence[str]) -> tuple[list[str], Columns]:
@@ -205,9 +213,12 @@ class DrawTables:
         known = [name for name in sheet.columns if not numbers_rows(name, _read(sheet, name))]
         benefits, (effects, costs) = guess_net_benefits(known), guess_effects_and_costs(known)
         if prices is None and benefits:
-            return _described(sheet, benefits, " (known by their names; --outputs sets others)")
+            same = f"--outputs {shlex.quote(','.join(benefits))}"
+            return _described(sheet, benefits, f" (known by their names; --outputs sets others): the same as {same}")
         if effects and prices is not None:
-            return _described(sheet, effects, " (known by their names; --effects and --costs set others)", costs)
+            same = f"--effects {shlex.quote(','.join(effects))} --costs {shlex.quote(','.join(costs))}"
+            how = f" (known by their names; --effects and --costs set others): the same as {same}"
+            return _described(sheet, effects, how, costs)
         command = f"{self.command} {shlex.quote(str(sheet.path))}"
         if effects:
             raise ValueError(

@@ -1,16 +1,15 @@
-"""The result of a comparison: a row for each estimator, as a table in plain text, in HTML and in pandas."""
+"""The result of a comparison: a table with a row for each estimator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from cbq.common.checks import between_0_and_1, shown
-from cbq.common.tables import BLANK, aligned, data_frame, short
-from cbq.fit.labels import with_labels
-from cbq.report import html
+from cbq.common.tables import short
+from cbq.report.table import Column, RowTable, in_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,16 +35,16 @@ class ComparisonRow:
     ('LSMC', 12, 20, 240)
     """
 
-    method: str
-    T: int
-    N: int | float
-    output: int | str | None
+    method: str = field(metadata=in_text())
+    T: int = field(metadata=in_text())
+    N: int | float = field(metadata=in_text(lambda N: f"{N:.4g}" if isinstance(N, float) else f"{N}"))
+    output: int | str | None = field(metadata=in_text())
     evaluations: int
-    rmse: float
-    loo: float
-    coverage: float
-    width: float
-    seconds: float
+    rmse: float = field(metadata=in_text(3))
+    loo: float = field(metadata=in_text(3))
+    coverage: float = field(metadata=in_text("{:.1%}".format))
+    width: float = field(metadata=in_text(3))
+    seconds: float = field(metadata=in_text(3))
     note: str
 
     @property
@@ -55,7 +54,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(RowTable):
     """Estimators side by side. Immutable; it prints as a table, and `a + b` contains the rows of both.
 
     rows : one for each set of samples, output and estimator, in this order.
@@ -80,15 +79,11 @@ class Comparison:
         object.__setattr__(self, "rows", tuple(self.rows))
         between_0_and_1(self.level, "level")
 
-    def to_frame(self) -> Any:
-        """A tidy pandas data frame, whose columns are the fields of the rows."""
-        return data_frame([asdict(row) for row in self.rows])
-
     def plot(self, ax: Any = None, *, title: str | None = None) -> Figure:
-        """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""
-        from cbq.comparison.plot import plot_comparison
+        """A figure of errors and seconds; see `cbq.comparison.figures.plot_comparison`."""
+        from cbq.comparison.figures import plot_comparison
 
-        return with_labels(plot_comparison(self, ax), ax, title)
+        return plot_comparison(self, ax, title=title)
 
     def __add__(self, other: Comparison) -> Comparison:
         if not isinstance(other, Comparison):
@@ -100,49 +95,20 @@ class Comparison:
             )
         return Comparison(self.rows + other.rows, self.level)
 
-    def __str__(self) -> str:
-        """Aligned columns with notes below."""
-        cells, notes = _cells(self)
-        return aligned(cells, left=1, notes=notes)
+    def _in_text(self) -> Iterator[Column]:
+        best = _best(self.rows)
+        marked = [short(row.rmse) + ("*" if i in best else " ") for i, row in enumerate(self.rows)]
+        for each in self._columns():
+            yield each if each.name != "rmse" or not best else replace(each, values=marked, text=str)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html.table(*_cells(self))
-
-
-def _cells(comparison: Comparison) -> tuple[list[list[str]], list[str]]:
-    """The rows of the table, the first of which is the header, and the lines below it.
-
-    A column appears only if some row has a value for it.
-    """
-    rows, best = comparison.rows, _best(comparison.rows)
-    notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    columns: dict[str, Callable[[int, ComparisonRow], str]] = {
-        "method": lambda i, row: row.method,
-        "T": lambda i, row: f"{row.T}",
-        "N": lambda i, row: f"{row.N:.4g}" if isinstance(row.N, float) else f"{row.N}",
-        "output": lambda i, row: BLANK if row.output is None else f"{row.output}",
-        "rmse": lambda i, row: short(row.rmse) + ("*" if i in best else " "),
-        "loo": lambda i, row: short(row.loo),
-        "coverage": lambda i, row: BLANK if isnan(row.coverage) else f"{row.coverage:.1%}",
-        "width": lambda i, row: short(row.width),
-        "seconds": lambda i, row: short(row.seconds),
-        "note": lambda i, row: f"[{notes.index(row.note) + 1}]" if row.note else "",
-    }
-    used = [name for name in columns if any(_is_known(getattr(row, name)) for row in rows)]
-    cells = [used, *([columns[name](i, row) for name in used] for i, row in enumerate(rows))]
-    legend = [f"Intervals: {100 * comparison.level:.4g}%"]
-    if "loo" in used:
-        includes = "which includes the error of the estimates it is measured against"
-        legend.append(f"loo: the error at left-out thetas, {includes}")
-    if best:
-        legend.append("*: the smallest error")
-    return cells, [f"{'; '.join(legend)}.", *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
-
-
-def _is_known(value: object) -> bool:
-    return value is not None and value != "" and not (isinstance(value, float) and isnan(value))
+    def _legend(self) -> str:
+        legend = [f"Intervals: {100 * self.level:.4g}%"]
+        if not all(isnan(row.loo) for row in self.rows):
+            includes = "which includes the error of the estimates it is measured against"
+            legend.append(f"loo: the error at left-out thetas, {includes}")
+        if _best(self.rows):
+            legend.append("*: the smallest error")
+        return f"{'; '.join(legend)}."
 
 
 def _best(rows: Sequence[ComparisonRow]) -> set[int]:

@@ -1,4 +1,4 @@
-"""What a fit says on a grid of thetas, for the sliders, charts and tables of a report."""
+"""The predictions of a fit at many thetas, for figures, and for the sliders and tables of a report."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, digits_apart
+from cbq.common.arrays import Array, Booleans, Integers, digits_apart
 from cbq.fit.base import Fit
-from cbq.fit.naming import capital
-from cbq.fit.plot_lines import as_columns
 from cbq.fit.theta_grids import SPARE_DIGITS, is_logarithmic, round_axis, theta_range
 from cbq.measures import Measure
 from cbq.report.charts import Reader, resolved
+from cbq.report.parts import capital
 
 POINTS = {1: 241, 2: 41, 3: 15, 4: 8}  # along each coordinate of a full grid; more coordinates have slices
 SLICE_POINTS, LEAST_POINTS = 41, 5
@@ -26,20 +26,21 @@ ROUNDING = 1e-14  # of I: a smaller difference is no difference
 
 @dataclass(frozen=True, eq=False)
 class AnswerGrid:
-    """The mean and the ends of intervals (M, C) at thetas (M, p); ends are NaN for fits without intervals.
+    """The mean and the ends of intervals of a level, (M, C), at thetas (M, p); NaN for fits without intervals.
 
     axes : the coordinates of the grid, whose combinations the thetas are, or along which they are, one coordinate after
         the other; None if they are no grid. middle : for each axis, the index where the others are fixed.
     """
 
+    fit: Fit
+    level: float
     theta: Array
     mean: Array
     low: Array
     high: Array
-    axes: tuple[Array, ...] | None
-    middle: tuple[int, ...]
+    axes: tuple[Array, ...] | None = None
+    middle: tuple[int, ...] = ()
     full: bool = True
-    beyond: Array | None = None
     is_log: bool = False  # whether the only axis is even in logarithms
     is_observed: bool = False  # whether these are the observed thetas, the only ones that the fit predicts at
 
@@ -58,40 +59,33 @@ class AnswerGrid:
         middle = tuple(int(np.argmin(np.abs(axis - m))) for axis, m in zip(axes, median, strict=True))
         theta = _combined(axes) if full else _along(axes, middle)
         try:
-            return replace(cls.at(fit, theta, level, axes, middle, full=full), is_log=log)
-        except OBSERVED_ONLY:
-            return cls._observed(fit, level)
+            return replace(cls.at(fit, theta, level), axes=axes, middle=middle, full=full, is_log=log)
+        except OBSERVED_ONLY:  # at the observed thetas in order, which are a grid for p = 1
+            theta = np.unique(fit.theta, axis=0)
+            along = (theta[:, 0],) if fit.p == 1 and len(theta) > 1 else None
+            return replace(cls.at(fit, theta, level), axes=along, middle=(len(theta) // 2,), is_observed=True)
 
     @classmethod
-    def at(
-        cls,
-        fit: Fit,
-        theta: Array,
-        level: float,
-        axes: tuple[Array, ...] | None = None,
-        middle: tuple[int, ...] = (),
-        *,
-        full: bool = True,
-    ) -> AnswerGrid:
-        """At thetas (M, p)."""
+    def at(cls, fit: Fit, theta: Array, level: float, *, bare: bool = True) -> AnswerGrid:
+        """At thetas (M, p). bare: whether a fit without standard errors may have no intervals, or else raises."""
         mean = as_columns(fit.predict(theta))
         try:
             low, high = (as_columns(end) for end in fit.interval(theta, level))
-        except OBSERVED_ONLY:  # of fits without standard errors
+        except OBSERVED_ONLY:
+            if not bare:
+                raise
             low = high = np.full_like(mean, np.nan)
-        return cls(theta, mean, low, high, axes, middle, full, fit.beyond(theta).astype(np.float64))
-
-    @classmethod
-    def _observed(cls, fit: Fit, level: float) -> AnswerGrid:
-        """At the observed thetas in order, which are a grid for p = 1."""
-        theta = np.unique(fit.theta, axis=0)
-        axes = (theta[:, 0],) if fit.p == 1 and len(theta) > 1 else None
-        return replace(cls.at(fit, theta, level, axes, (len(theta) // 2,)), is_observed=True)
+        return cls(fit, level, theta, mean, low, high)
 
     @property
     def half_width(self) -> Array:
-        """That of the intervals, (M, C)."""
+        """The half-width of the intervals, (M, C)."""
         return 0.5 * (self.high - self.low)
+
+    @cached_property
+    def beyond(self) -> Booleans:
+        """Whether each theta is beyond the observed ones, (M,)."""
+        return self.fit.beyond(self.theta)
 
     @cached_property
     def digits(self) -> list[int]:
@@ -119,21 +113,17 @@ class AnswerGrid:
         """Whether the fit has some."""
         return bool(np.all(np.isfinite(self.low)))
 
-    @property
-    def beyond_zones(self) -> list[tuple[float, float]]:
-        """For p = 1, from where to where thetas are beyond the observed ones."""
-        if self.beyond is None or not np.any(self.beyond):
-            return []
-        x, marks = self.theta[:, 0], np.concatenate([[0.0], self.beyond, [0.0]])
-        starts, ends = np.flatnonzero(np.diff(marks) > 0), np.flatnonzero(np.diff(marks) < 0) - 1
-        return [(float(x[a]), float(x[b])) for a, b in zip(starts, ends, strict=True)]
-
-    def reader(self, key: str, names: Sequence[str], outputs: Sequence[str], level: float = 0.95) -> Reader:
+    def reader(self, key: str, names: Sequence[str], outputs: Sequence[str]) -> Reader:
         """Sliders along the axes."""
         assert self.axes is not None
         quantities = [(name, self.mean[:, c], self.low[:, c], self.high[:, c]) for c, name in enumerate(outputs)]
         remark = "This theta is beyond the observed ones: the interval rests on a prior."
-        return Reader(key, names, self.axes, quantities, level, self.middle, self.full, self.beyond, remark)
+        return Reader(key, names, self.axes, quantities, self.level, self.middle, self.full, self.beyond, remark)
+
+
+def as_columns(values: Any) -> Array:
+    """Values (M,) or (M, C) as (M, C)."""
+    return np.asarray(values).reshape(len(values), -1)
 
 
 def _even_axis(low: float, high: float, points: int) -> Array:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from cbq.common.arrays import Array, evenly
 from cbq.common.tables import short
 from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
 from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
-from cbq.fit.naming import expectation_names
-from cbq.fit.plot_lines import single_theta_estimates
-from cbq.fit.styles import spans_decades
+from cbq.fit.figures import curve_panel, half_width_panel, map_panels
+from cbq.fit.naming import expectation_labels, expectation_names, theta_labels
 from cbq.fit.theta_grids import round_axis
-from cbq.report import charts
-from cbq.report.charts import Axis, Lines, Map, Slice, figure, resolved
+from cbq.plotting import Axis, Band, Line, Panel
+from cbq.report.charts import figure_html, resolved
 from cbq.report.parts import Html, joined, paragraph, table
 
 ROWS = 15  # of the table, at the most
@@ -28,7 +25,7 @@ READER = "reading"  # the sliders
 
 @dataclass(frozen=True, eq=False)
 class AnswerSection:
-    """What a fit says on a grid of thetas, compared with the truth, a function of theta, where it is known."""
+    """The predictions of a fit on a grid of thetas, compared with the truth, a function of theta, where it is known."""
 
     fit: Fit
     grid: AnswerGrid
@@ -37,18 +34,17 @@ class AnswerSection:
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those of the coordinates of theta, and of what is estimated."""
+        """The names of the coordinates of theta, and of the expectations."""
         return self.fit.names.theta, expectation_names(self.fit)
 
     def html(self) -> Html:
         """Words, sliders, charts and a table."""
-        grid, names = self.grid, self.names
         parts = [paragraph(each) for each in self._in_words()]
-        if grid.axes is not None:
-            reader = grid.reader(READER, names[0], names[1], self.level)
-            parts += [reader.html(), self._figures(grid)]
-        parts.append(self._table())
-        return joined(parts)
+        if self.grid.axes is not None:
+            draw = self._curve if self.fit.p == 1 else self._maps if self.fit.p == 2 else self._slices
+            parts.append(self.grid.reader(READER, *self.names).html())
+            parts += [draw(c) for c in range(min(self.fit.C or 1, MAX_DRAWN))]
+        return joined([*parts, self._table()])
 
     def _in_words(self) -> list[str]:
         found = []
@@ -64,73 +60,35 @@ class AnswerSection:
         more = len(names[1]) - MAX_DRAWN
         return [*found, f"{more} more outputs are in the table and under the sliders."] if more > 0 else found
 
-    def _figures(self, grid: AnswerGrid) -> Html:
-        draw = self._curve if self.fit.p == 1 else self._maps if self.fit.p == 2 else self._slices
-        return joined(draw(grid, c) for c in range(min(self.fit.C or 1, MAX_DRAWN)))
-
-    def _curve(self, grid: AnswerGrid, c: int) -> Html:
-        """The curve with its band, and below it the half-width, with the error where the truth is known."""
-        name, x, of = self.names[1][c], grid.theta[:, 0], self.names[0][0]
-        axis, interval = Axis(of, log=grid.is_log), f"{100 * self.level:.4g}% interval"
-        zones = [charts.zone("beyond the observed thetas", *ends) for ends in grid.beyond_zones]
-        true = self._truth(grid.theta)
-        truths = [] if true is None else [charts.line("truth", x, true[:, c], 1, dashed=True)]
-        if grid.is_observed:
-            series = [charts.dots(f"estimate with {interval}", x, grid.mean[:, c], grid.low[:, c], grid.high[:, c], 0)]
-        else:
-            known = [charts.band(interval, x, grid.low[:, c], grid.high[:, c])] if grid.has_intervals else []
-            series = [*known, *self._nodes(x, c), charts.line("estimate", x, grid.mean[:, c])]
-        main = Lines(axis, Axis(name), [*zones, *series, *truths], reader=READER, output=c)
-        alt = f"{name} over {of}, with its {interval}; the table below has numbers."
-        parts = [figure([(main, alt)], f"{name} over {of}. Point at the curve, or move the slider.")]
+    def _curve(self, c: int) -> Html:
+        """The curve with its bands, and below it the half-width, with the error where the truth is known."""
+        grid, true = self.grid, self._truth(self.grid.theta)
+        x = Axis(theta_labels(self.fit)[0], log=grid.is_log)
+        caption = f"{self.names[1][c]} over {self.names[0][0]}. Point at the curve, or move the slider."
+        parts = [figure_html(curve_panel(grid, c, true, x=x), caption, reader=READER, output=c)]
         if grid.has_intervals and not grid.is_observed:
-            half = charts.line(f"half-width of the {interval}", x, grid.half_width[:, c])
-            error = (
-                []
-                if true is None
-                else [charts.line("|estimate - truth|", x, np.abs(grid.mean - true)[:, c], 1, dashed=True)]
-            )
-            log = spans_decades(grid.half_width[:, c])
-            below = Lines(
-                axis, Axis("half-width", log=log, zero=not log), [*zones, half, *error], height=190, reader=READER
-            )
             note = "How far the interval reaches on either side of the estimate"
-            note += ", and the error: where it is below the half-width, the interval holds the truth." if error else "."
-            parts.append(figure([(below, f"half-width of the {interval} of {name}")], note))
+            note += "." if true is None else ", and the error: below the half-width, the interval contains the truth."
+            parts.append(figure_html(half_width_panel(grid, c, true, x=x), note, height=190, reader=READER))
         return joined(parts)
 
-    def _nodes(self, x: Array, c: int) -> list[dict[str, Any]]:
-        """Dots of the estimates from the points of each theta alone."""
-        label, mean, std = single_theta_estimates(self.fit)
-        node = self.fit.theta[: len(mean), 0]
-        inside = (node >= x[0]) & (node <= x[-1])
-        if not inside.any():
-            return []
-        reach, dot = ndtri(0.5 * (1 + self.level)) * std[inside, c], mean[inside, c]
-        return [charts.dots(f"{label}, each theta alone", node[inside], dot, dot - reach, dot + reach)]
+    def _maps(self, c: int) -> Html:
+        """Maps with the observed thetas as dots."""
+        caption = f"{self.names[1][c]}: estimate, and half-width of its interval. Dots are the observed thetas."
+        return figure_html(map_panels(self.grid, c, self._truth(self.grid.theta)), caption, reader=READER)
 
-    def _maps(self, grid: AnswerGrid, c: int) -> Html:
-        assert grid.axes is not None
-        name, (x, y) = self.names[1][c], (Axis(each) for each in self.names[0])
-        shape = (len(grid.axes[0]), len(grid.axes[1]))
-        options: dict[str, Any] = {"xs": grid.axes[0], "ys": grid.axes[1], "reader": READER, "dots": self.fit.theta}
-        drawn = [(Map(x, y, values=grid.mean[:, c].reshape(shape).T, label="estimate", **options), f"map of {name}")]
-        half = grid.half_width[:, c]
-        if grid.has_intervals:
-            log = bool(np.min(half) > 0) and spans_decades(half)
-            values = half.reshape(shape).T
-            drawn.append(
-                (Map(x, y, values=values, label="half-width", log=log, palette="cividis", **options), "half-width")
-            )
-        return figure(drawn, f"{name}: estimate, and half-width of its interval. Dots are the observed thetas.")
-
-    def _slices(self, grid: AnswerGrid, c: int) -> Html:
-        name = self.names[1][c]
-        drawn = [
-            (Slice(Axis(label), Axis(name), READER, j, c), f"{name} along {label}")
-            for j, label in enumerate(self.names[0])
+    def _slices(self, c: int) -> Html:
+        """A chart along each coordinate, on one scale, with curves from the reader."""
+        assert self.grid.axes is not None
+        every = Panel([Band([], self.grid.low[:, c], self.grid.high[:, c])], Axis(), Axis())
+        y = Axis(expectation_labels(self.fit)[c], limits=every.limits[1])
+        interval = f"{100 * self.level:.4g}% interval"
+        panels = [
+            Panel([Line(axis, axis, "mean", width=1.8), Band(axis, axis, axis, interval)], Axis(label), y)
+            for axis, label in zip(self.grid.axes, theta_labels(self.fit), strict=True)
         ]
-        return figure(drawn, f"{name} along each coordinate, the others as the sliders say.")
+        caption = f"{self.names[1][c]} along each coordinate, the others as the sliders are."
+        return figure_html(panels, caption, height=230, reader=READER, output=c, slice=True)
 
     def _truth(self, theta: Array) -> Array | None:
         if self.truth is None:
@@ -146,35 +104,17 @@ class AnswerSection:
             thetas = np.unique(self.fit.theta, axis=0)
             thetas = thetas[evenly(len(thetas), ROWS)]
         at = AnswerGrid.at(self.fit, thetas, self.level)
-        true, several = self._truth(at.theta), self.fit.C is not None
-        interval = f"{100 * self.level:.4g}%"
-        header = [
-            *self.names[0],
-            *["output"] * several,
-            "estimate",
-            "half-width",
-            f"lower {interval}",
-            f"upper {interval}",
-        ]
-        header += ["truth"] * (true is not None)
+        true, several, interval = self._truth(thetas), self.fit.C is not None, f"{100 * self.level:.4g}%"
+        header = [*self.names[0], *["output"] * several, "estimate", "half-width"]
+        header += [f"lower {interval}", f"upper {interval}", *["truth"] * (true is not None)]
         lines = []
-        for i, theta in enumerate(at.theta):
+        for i, theta in enumerate(thetas):
+            place = [f"{v:.{digits}g}" for v, digits in zip(theta, at.digits, strict=True)]
             for c in range(self.fit.C or 1):
                 half = float(at.half_width[i, c])
-                numbers = [float(at.mean[i, c]), float(at.low[i, c]), float(at.high[i, c])]
-                mean, low, high = (resolved(each, half) for each in numbers)
-                line = [
-                    *(f"{v:.{digits}g}" for v, digits in zip(theta, at.digits, strict=True)),
-                    *[self.fit.names.f[c]] * several,
-                    mean,
-                    short(half, 2),
-                    low,
-                    high,
-                ]
-                lines.append([*line, *([] if true is None else [resolved(float(true[i, c]), half)])])
+                known = (at.mean, at.low, at.high, *([] if true is None else [true]))
+                mean, *ends = (resolved(float(each[i, c]), half) for each in known)
+                width = short(half, 2) if np.isfinite(half) else "-"
+                lines.append([*place, *[self.fit.names.f[c]] * several, mean, width, *ends])
         caption = "The estimate at some thetas; fit.to_frame(theta) and cbq predict give it at any."
-        return table(header, [[_blank(cell) for cell in row] for row in lines], caption)
-
-
-def _blank(cell: str) -> str:
-    return "-" if cell == "nan" else cell
+        return table(header, lines, caption)

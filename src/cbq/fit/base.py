@@ -480,11 +480,11 @@ class Fit(Immutable, ABC):
 
     @warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
-        """A figure of I over theta, with intervals; `cbq.fit.plot.plot_fit` describes the options at length.
+        """A figure of I over theta, with intervals; `cbq.fit.figures.plot_fit` describes the options at length.
 
         theta : where to draw; by default over the observed thetas and, with `prior=`, over the range of the prior.
         options : prior, output, level, truth (to compare with), half_width (a panel for thin bands), at (for slices),
-            ax, points, band, xlabel, ylabel, title.
+            ax, points, band, upcoming (thetas of the next runs), xlabel, ylabel, title.
 
         Examples
         --------
@@ -494,7 +494,7 @@ class Fit(Immutable, ABC):
         >>> len(figure.axes) > 0
         True
         """
-        from cbq.fit.plot import plot_fit
+        from cbq.fit.figures import plot_fit
 
         return plot_fit(self, theta, **options)
 

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from cbq.common.arrays import Array, Integers
-from cbq.fit.answer_grid import OBSERVED_ONLY
+from cbq.fit.answer_grid import OBSERVED_ONLY, as_columns
 from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
-from cbq.fit.plot_lines import as_columns
 from cbq.samples import Samples
 
 LEVEL = 0.95  # of the intervals that residuals are compared with

@@ -1,12 +1,13 @@
-"""What the coordinates of theta and the outputs of a fit are called, in sentences and on axes of figures."""
+"""Names of the coordinates of theta and of the outputs of a fit, in sentences and on axes of figures."""
 
 from __future__ import annotations
 
 from cbq.fit.base import Fit
+from cbq.plotting import plain
 
 
 def expectation_names(fit: Fit) -> tuple[str, ...]:
-    """What is estimated for each output: "expected profit" where it has a name, otherwise I(theta) or I_0(theta)."""
+    """The name of each expectation: "expected profit" where the output has a name, otherwise I(theta) or I_0(theta)."""
     symbols = ("I(theta)",) if fit.C is None else tuple(f"I_{c}(theta)" for c in range(fit.C))
     return tuple(f"expected {name}" for name in fit.names.f) if fit.names.are_given("f") else symbols
 
@@ -23,13 +24,3 @@ def expectation_labels(fit: Fit) -> list[str]:
     """The labels of the axes of I for each output: E[profit] where it has a name."""
     symbols = [r"$I(\theta)$"] if fit.C is None else [rf"$I_{{{c}}}(\theta)$" for c in range(fit.C)]
     return [f"E[{plain(name)}]" for name in fit.names.f] if fit.names.are_given("f") else symbols
-
-
-def plain(name: str) -> str:
-    """A name that matplotlib shows as it is, and not as mathematics."""
-    return name.replace("$", r"\$")
-
-
-def capital(words: str) -> str:
-    """The same words, beginning with a capital."""
-    return f"{words[:1].upper()}{words[1:]}"

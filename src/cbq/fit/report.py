@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy.special import ndtri
 
-from cbq._version import __version__
 from cbq.common.arrays import Array, digits_apart
 from cbq.common.checks import between_0_and_1, shown, text
 from cbq.fit.answer_grid import AnswerGrid
@@ -21,14 +17,14 @@ from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
 from cbq.fit.answers import TruthFunction
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
-from cbq.fit.naming import capital, expectation_names
+from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.measures import Measure
-from cbq.report import charts
-from cbq.report.charts import Axis, Lines, figure
-from cbq.report.document import Page, Section
-from cbq.report.parts import Html, Kind, bullets, code, facts, folded, heading, joined, notice, paragraph
+from cbq.plotting import INK, ORANGE, Axis, Panel, Points, Rule, plain, series
+from cbq.report.charts import figure_html
+from cbq.report.document import Page, Section, made_with
+from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
 from cbq.samples import Samples
 
 MAX_TITLE, MAX_FACT = 300, 400  # characters
@@ -206,34 +202,15 @@ class FitReport:
         return joined([code(lines, "how to repeat it"), facts({**known, **made_with()})])
 
 
-def made_with() -> dict[str, str]:
-    """The versions behind a page, and when it was written."""
-    return {
-        "cbq": __version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "SciPy": scipy.__version__,
-        "platform": platform.platform(),
-        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    }
-
-
 def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:
-    """Standardised residuals (m, C) against the first coordinate of theta (m, p), or their number."""
-    x, reach = theta[:, 0], float(ndtri(0.5 * (1 + LEVEL)))
-    several = residual.shape[1] > 1
-    series: list[dict[str, Any]] = [
-        charts.dots(outputs[c] if several else "residual", x, residual[:, c], colour=c % 6 if several else 2)
-        for c in range(min(residual.shape[1], MAX_DRAWN))
-    ]
-    ends = np.array([np.min(x), np.max(x)])
-    bounds = [
-        charts.line(label, ends, np.full(2, at), 1, dashed=True) for label, at in (("95%", reach), ("95%", -reach))
-    ]
-    chart = Lines(Axis(names[0]), Axis("residual"), [*bounds, *series], height=200)
-    return figure(
-        [(chart, "residuals over theta")], f"Residuals over {names[0]}, in units of their standard deviation."
-    )
+    """Standardised residuals (m, C) against the first coordinate of theta (m, p)."""
+    reach, several = float(ndtri(0.5 * (1 + LEVEL))), residual.shape[1] > 1
+    marks: list[Any] = [Rule(at, "y", f"{LEVEL:.0%}", ORANGE) for at in (reach, -reach)]
+    for c, column in enumerate(residual.T[:MAX_DRAWN]):
+        colour = series(c)["colour"] if several else INK
+        marks.append(Points(theta[:, 0], column, label=plain(outputs[c]) if several else "residual", colour=colour))
+    caption = f"Residuals over {names[0]}, in units of their standard deviation."
+    return figure_html(Panel(marks, Axis(plain(names[0])), Axis("residual")), caption, height=200)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import Array, Booleans
-from cbq.common.tables import data_frame
 from cbq.fit.findings import Finding
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
-from cbq.report import html
+from cbq.report.table import ArrayTable
 from cbq.samples.names import Names, by_run, by_theta
 
 # No theta is beyond the observed ones that is closer to them than these.
@@ -91,7 +90,7 @@ def beyond_findings(theta: Array, observed: Array, names: Names, tolerated: floa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suggestion:
+class Suggestion(ArrayTable):
     """Where the next runs help most: theta (n, p) and x (n, d), a row for each run, the best first.
 
     x: None where it does not matter which points a theta has, so long as they are spread over its measure.
@@ -113,13 +112,6 @@ class Suggestion:
             return "Suggestion(no runs)"
         x = "" if self.x is None else f", {self.names.ranges('x', self.x)}"
         return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
-
-    def _repr_html_(self) -> str:
-        return html.column_table(self.to_columns(), "Suggestion")
-
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each run."""
-        return data_frame(self.to_columns())
 
 
 def thetas_between(observed: Array, prior: Any, n: int, rng: np.random.Generator) -> Array:

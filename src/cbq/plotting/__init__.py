@@ -1,1 +1,47 @@
-"""Figures."""
+"""Figures: described in figure.py, and drawn by matplotlib.py, which is imported on first use."""
+
+from cbq.plotting.figure import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    Axis,
+    Band,
+    Bars,
+    Figure,
+    Heat,
+    Line,
+    Panel,
+    Points,
+    Rule,
+    Text,
+    Zone,
+    draw,
+    plain,
+    plot,
+    series,
+    spans_decades,
+)
+
+__all__ = [
+    "BLUE",
+    "GREY",
+    "INK",
+    "ORANGE",
+    "Axis",
+    "Band",
+    "Bars",
+    "Figure",
+    "Heat",
+    "Line",
+    "Panel",
+    "Points",
+    "Rule",
+    "Text",
+    "Zone",
+    "draw",
+    "plain",
+    "plot",
+    "series",
+    "spans_decades",
+]

@@ -1,121 +1,29 @@
-"""Charts and readers: what they show as JSON beside an empty drawing, which the script of the page fills.
+"""Charts and readers: their data as JSON beside an empty drawing, which the script of the page fills.
 
-A reader has a slider for each coordinate and says what is known at the chosen place. It moves on a grid, and shows the
-numbers of the grid as they are: nothing is interpolated. Charts that name a reader mark the chosen place, and choose
-another one where they are pointed at.
+A chart is a panel of a figure (`cbq.plotting`), which matplotlib draws as well. A reader has a slider for each
+coordinate and shows the numbers of a grid at the chosen place; nothing is interpolated. Charts that name a reader mark
+the chosen place, and choose another one where they are pointed at.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields
 from math import floor, isfinite, log10
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import LEAST_DIGITS, MAX_DIGITS, Array, digits_apart
+from cbq.common.arrays import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
+from cbq.plotting.figure import Band, Heat, Mark, Panel, Points, Text, cut, placed
 from cbq.report.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
 MAX_DECIMALS = 8
 EXPONENT_FROM = 1e9  # numbers from here on are written with an exponent
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The label of an axis, and whether it is logarithmic.
-
-    zero : whether it must contain zero. ticks : for maps, the names of the places 0, 1, ... in place of numbers.
-    """
-
-    label: str
-    log: bool = False
-    zero: bool = False
-    ticks: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """A chart of lines, bands, dots and zones over x; colours are numbers from 0 on.
-
-    reader, axis, output: the reader whose place the chart marks, along this coordinate.
-    """
-
-    x: Axis
-    y: Axis
-    series: Sequence[Mapping[str, Any]]
-    height: int = 300
-    reader: str | None = None
-    axis: int = 0
-    output: int | None = None
-    kind: Literal["lines"] = field(default="lines", init=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Slice:
-    """A chart along one coordinate of a reader, through the place that the reader shows."""
-
-    x: Axis
-    y: Axis
-    reader: str
-    axis: int
-    output: int
-    height: int = 230
-    kind: Literal["slice"] = field(default="slice", init=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Map:
-    """A chart of colours over two coordinates: values (len(ys), len(xs)), with dots at places (n, 2)."""
-
-    x: Axis
-    y: Axis
-    xs: Array
-    ys: Array
-    values: Array
-    label: str
-    log: bool = False
-    palette: Literal["viridis", "cividis"] = "viridis"
-    dots: Array | None = None
-    reader: str | None = None
-    kind: Literal["map"] = field(default="map", init=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Bars:
-    """Horizontal bars with intervals, one below the other: rows of label, value, low and high; a rule across all."""
-
-    x: Axis
-    rows: Sequence[Mapping[str, Any]]
-    rule: Mapping[str, Any] | None = None
-    kind: Literal["bars"] = field(default="bars", init=False)
-
-
-Chart = Lines | Slice | Map | Bars
-
-
-def band(label: str, x: Array, low: Array, high: Array, colour: int = 0, *, pale: bool = True) -> dict[str, Any]:
-    """A band between two lines."""
-    return {"type": "band", "label": label, "x": x, "low": low, "high": high, "colour": colour, "pale": pale}
-
-
-def line(label: str, x: Array, y: Array, colour: int = 0, *, dashed: bool = False) -> dict[str, Any]:
-    """A line."""
-    return {"type": "line", "label": label, "x": x, "y": y, "colour": colour, "dashed": dashed}
-
-
-def dots(
-    label: str, x: Array, y: Array, low: Array | None = None, high: Array | None = None, colour: int = 2
-) -> dict[str, Any]:
-    """Dots, with bars from low to high if they are given."""
-    return {"type": "dots", "label": label, "x": x, "y": y, "low": low, "high": high, "colour": colour}
-
-
-def zone(label: str, start: float, end: float) -> dict[str, Any]:
-    """A part of the horizontal axis with a background of its own."""
-    return {"type": "zone", "label": label, "ends": np.array([start, end])}
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +31,13 @@ class Reader:
     """Sliders that read quantities on a grid.
 
     id : a word, for charts to name it.
-    names, axes : of the coordinates: what they are called, and their values.
+    names, axes : the names of the coordinates, and their values.
     quantities : for each of them its name, and its mean, low and high ends, (M,) each.
+    level : of the intervals.
+    middle : the index on each axis where sliders start.
     full : whether the M places are all combinations of the coordinates, the last one fastest; otherwise they are, one
-        after the other, those along each coordinate, with all others at the values `middle` (indices).
-    level : of the intervals. marked : (M,), where a remark holds. remark : what it says.
+        after the other, those along each coordinate, with all others at the values `middle`.
+    marked : (M,), where the remark holds.
     """
 
     id: str
@@ -137,14 +47,15 @@ class Reader:
     level: float
     middle: Sequence[int]
     full: bool = True
-    marked: Array | None = None
+    marked: Booleans | None = None
     remark: str = ""
 
     def html(self) -> Html:
         """Sliders and what they read."""
         data = {
             "axes": list(self.axes),
-            "quantities": [dict(zip(("name", "mean", "low", "high"), each, strict=True)) for each in self.quantities],
+            "places": [[f"{v:.{digits_apart(axis)}g}" for v in axis] for axis in self.axes],
+            "quantities": [self._quantity(*each) for each in self.quantities],
             "level": f"{100 * self.level:.4g}%",
             "middle": list(self.middle),
             "full": self.full,
@@ -157,6 +68,12 @@ class Reader:
             f'<div class="readings" role="status" aria-live="polite"></div></div>'
         )
 
+    def _quantity(self, name: str, mean: Array, low: Array, high: Array) -> dict[str, Any]:
+        """Numbers for charts, and texts for readers."""
+        half = 0.5 * (high - low)
+        texts = [[resolved(float(v), float(h)) for v, h in zip(each, half, strict=True)] for each in (mean, low, high)]
+        return {"name": name, "mean": mean, "low": low, "high": high, "texts": texts}
+
     def _slider(self, j: int) -> Html:
         key, name = words(f"{self.id}-{j}"), words(self.names[j])
         return Html(
@@ -165,19 +82,55 @@ class Reader:
         )
 
 
-def figure(charts: Sequence[tuple[Chart, str]], caption: str) -> Html:
-    """Charts side by side where there is room, each with a text for those who cannot see it, and a caption."""
-    drawn = "".join(
-        f'<div class="chart">{json_script(_specification(chart))}<ul class="legend" aria-hidden="true"></ul>'
-        f'<svg role="img" aria-label="{words(text)}"></svg></div>'
-        for chart, text in charts
-    )
+def figure_html(panels: Panel | Sequence[Panel], caption: str, *, height: int = 300, **reading: Any) -> Html:
+    """Panels side by side where there is room, each named for those who cannot see it, and a caption.
+
+    reading : `reader`, the id of the reader whose place the charts mark, `output`, the index of the quantity drawn as a
+        spot, and `slice`, whether panel j has the curves along coordinate j through the place of the reader.
+    """
+    drawn = ""
+    for j, panel in enumerate([panels] if isinstance(panels, Panel) else panels):
+        name, more = _unicode(panel.title or panel.y.label or caption), {"height": height, "axis": j, **reading}
+        drawn += (
+            f'<div class="chart">{json_script(_specification(panel) | more)}'
+            f'<ul class="legend" aria-hidden="true"></ul>'
+            f'<svg role="img" aria-label="{words(name)}; a table has the numbers."></svg></div>'
+        )
     return Html(f'<figure><div class="charts">{drawn}</div><figcaption>{words(caption)}</figcaption></figure>')
 
 
-def _specification(chart: Chart) -> dict[str, Any]:
-    axes = {name: vars(getattr(chart, name)) for name in ("x", "y") if hasattr(chart, name)}
-    return {"kind": chart.kind} | vars(chart) | axes
+def _specification(panel: Panel) -> dict[str, Any]:
+    """A panel as the script of the page reads it."""
+    axes = {}
+    for along, axis, ends in zip("xy", (panel.x, panel.y), panel.limits, strict=True):
+        texts = {"label": _unicode(axis.label), "names": [_unicode(name) for name in axis.names]}
+        axes[along] = asdict(axis) | texts | {"ends": np.array(ends)}
+    return {"title": _unicode(panel.title), **axes, "marks": [_mark(mark, panel) for mark in panel.marks]}
+
+
+def _mark(mark: Mark, panel: Panel) -> dict[str, Any]:
+    data = {field.name: getattr(mark, field.name) for field in fields(mark)}
+    data = {key: np.asarray(v, dtype=np.float64) if _is_column(v) else v for key, v in data.items()}
+    data |= {"type": type(mark).__name__.lower(), "layer": mark.layer}
+    data |= {key: _unicode(data[key]) for key in ("label", "words") if key in data}
+    if isinstance(mark, Points | Text):
+        data |= {along: placed(data[along], ends) for along, ends in zip("xy", panel.limits, strict=True)}
+    if isinstance(mark, Band):
+        data |= {key: cut(data[key], panel.limits[1], log=panel.y.log) for key in ("low", "high")}
+    if isinstance(mark, Heat):
+        data |= {"ends": np.array(mark.ends)} | ({along: mark.edges(along) for along in "xy"} if mark.is_grid else {})  # type: ignore[arg-type]
+    return data
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, np.ndarray | list | tuple)
+
+
+def _unicode(label: str) -> str:
+    """A label without the mathematics that matplotlib reads, with letters and subscripts as on paper: I₀(θ)."""
+    if r"\theta" in label:
+        label = re.sub(r"_\{?(\d+)\}?", lambda found: found[1].translate(SUBSCRIPTS), label)
+    return re.sub(r"(?<!\\)\$", "", label).replace(r"\$", "$").replace(r"\theta", "θ")
 
 
 def json_script(data: object) -> Html:
@@ -211,17 +164,14 @@ def _numbers(data: Any, digits: int) -> Any:
 
 
 def _digits(array: Array) -> int:
-    """Those of the numbers of an array (n,) or (n, k)."""
+    """The digits of the numbers of an array (n,) or (n, k)."""
     columns = array.T if array.ndim == 2 else (array.ravel(),)
     finite = [column[np.isfinite(column)] for column in columns]
     return DIGITS + max((digits_apart(column) - LEAST_DIGITS for column in finite if len(column)), default=0)
 
 
 def resolved(value: float, half_width: float) -> str:
-    """A number with the digits that the half-width of its interval leaves: two of the half-width itself.
-
-    The script of the page does the same.
-    """
+    """A number with the digits that the half-width of its interval leaves: two of the half-width itself."""
     if not isfinite(value):
         return "-"
     if not (isfinite(half_width) and half_width > 0):

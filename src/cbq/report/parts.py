@@ -20,6 +20,11 @@ def words(text: str) -> Html:
     return Html(escape(text, quote=True))
 
 
+def capital(text: str) -> str:
+    """The same text, beginning with a capital."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def heading(text: str) -> Html:
     """A heading inside a section."""
     return Html(f"<h3>{words(text)}</h3>")

@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.common.arrays import Array
-from cbq.common.checks import file_name
-from cbq.common.tables import data_frame, short
+from cbq.common.tables import short
 from cbq.fit.base import Fit
-from cbq.fit.labels import with_labels
 from cbq.fit.summary import Summary
 from cbq.measures import Measure
-from cbq.report import html
+from cbq.report.table import ArrayTable, write_page
+from cbq.runs.figures import plot_history
 from cbq.runs.goal import MAX_SHARE, Goal, Round
-from cbq.runs.plot import plot_answer, plot_history
 from cbq.samples import Samples
 from cbq.samples.names import Names
 from cbq.samples.runs import Runs
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class History:
+class History(ArrayTable):
     """The rounds of an adaptive run, K of them.
 
     runs: (K,), the number of runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the
@@ -62,22 +60,15 @@ class History:
             table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
         return table
 
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each round."""
-        return data_frame(self.to_columns())
-
     def plot(
         self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
     ) -> Figure:
         """A figure of the half-width against the number of runs, with the target as a dashed line."""
-        return with_labels(plot_history(self, ax), ax, title, xlabel, ylabel)
+        return plot_history(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def __repr__(self) -> str:
         last = ", ".join(map(short, self.half_width[-1]))
         return f"History({len(self)} rounds, runs = {self.runs[0]} to {self.runs[-1]}, half_width = {last} at the end)"
-
-    def _repr_html_(self) -> str:
-        return html.column_table(self.to_columns(), "History")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,7 +172,8 @@ class AdaptiveAnswer:
 
         options : those of `Fit.plot`.
         """
-        return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
+        known: dict[str, Any] = {"prior": self.prior, "upcoming": self.next.theta}
+        return self.fit.plot(**(known | options))
 
     def report(
         self,
@@ -198,8 +190,7 @@ class AdaptiveAnswer:
         """
         from cbq.runs.report import answer_page
 
-        name = file_name(path, "path")
-        answer_page(self, truth, title, repeat).write(name)
+        write_page(lambda: answer_page(self, truth, title, repeat), path)
 
     def __repr__(self) -> str:
         return f"AdaptiveAnswer({self.outcome[0].lower()}, {self.n_runs} runs, {type(self.fit).__name__})"

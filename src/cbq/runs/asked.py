@@ -12,14 +12,13 @@ import numpy.typing as npt
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.common.arrays import Array, real, rows_not_finite
 from cbq.common.checks import is_number, shown
-from cbq.common.tables import data_frame
-from cbq.report import html
+from cbq.report.table import ArrayTable
 from cbq.samples.arrays import rows_outside, shown_bounds
 from cbq.samples.names import Names, by_run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Asked:
+class Asked(ArrayTable):
     """Runs to be made: their ids (n,), theta (n, p) and x (n, d).
 
     Examples
@@ -52,13 +51,6 @@ class Asked:
             return "Asked(no runs)"
         x = f", {self.names.ranges('x', self.x)}"
         return f"Asked({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
-
-    def _repr_html_(self) -> str:
-        return html.column_table(self.to_columns(), "Asked")
-
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each run."""
-        return data_frame(self.to_columns())
 
 
 class RefusedResult(ValueError):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cbq.fit.answer_section import MAX_DRAWN
-from cbq.fit.naming import capital
 from cbq.fit.report import FitReport
-from cbq.report import charts
-from cbq.report.charts import Axis, Lines, figure
+from cbq.report.charts import figure_html
 from cbq.report.document import Page, Section
-from cbq.report.parts import Html, Kind, joined, paragraph
+from cbq.report.parts import Html, Kind, capital, joined, paragraph
+from cbq.runs.figures import history_panel
 
 if TYPE_CHECKING:
     from cbq.runs.answer import AdaptiveAnswer
@@ -42,18 +39,8 @@ def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
 
 def _course(answer: AdaptiveAnswer) -> Html:
     """The summary of the run, without the summary of its fit, and the half-width round by round."""
-    lines = answer.lines()
-    history, C = answer.history, answer.rounds[0].mean.shape[1]
-    series = []
-    for c, name in enumerate(answer.fit.names.f[:MAX_DRAWN]):
-        of = f" of {name}" if C > 1 else ""
-        half, target = history.half_width[:, c], history.target[:, c]
-        known = np.isfinite(half)
-        series.append(charts.dots(f"half-width{of}", history.runs[known], half[known], colour=c % 6))
-        series.append(charts.line(f"half-width{of}", history.runs[known], half[known], c % 6))
-        if np.any(np.isfinite(target)):
-            series.append(charts.line(f"asked for{of}", history.runs, target, (c + 1) % 6, dashed=True))
-    chart = Lines(Axis("runs", log=True), Axis("half-width", log=True), series, height=240)
+    lines, history = [paragraph(line) for line in answer.lines()], answer.history
+    if len(history) < 2:
+        return joined(lines)
     caption = "The half-width of the interval against the number of runs; the run stops when it is below the goal."
-    drawn = [figure([(chart, "half-width against runs")], caption)] if len(history) > 1 else []
-    return joined([*(paragraph(line) for line in lines), *drawn])
+    return joined([*lines, figure_html(history_panel(history, MAX_DRAWN), caption, height=240)])

@@ -1,8 +1,13 @@
 """The EVPPI of a set of columns, from the joint posterior of the regressions on it.
 
-At a row, the net benefits of D decisions less that of the first are offset + Z B given the data, with independent
-Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the means over rows.
-The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
+At a row, the differences between the net benefits of D decisions and of the first one are offset + Z B given the data,
+with independent Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the
+means over rows. The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
+
+The results y of a study of one input theta depend on the net benefits through theta alone, so that E[NB | y] is the
+average of g(theta) = E[NB | theta] over p(theta | y). With probabilities p(y | theta) of finitely many results, and the
+rows as draws of theta, this is a sum; it is linear in g, so that the posterior of the regression is carried over to it.
+No result is simulated, and all sizes of the study share the regression.
 """
 
 from __future__ import annotations
@@ -13,33 +18,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq.common.arrays import Array, Integers
+from cbq.gp.regression import Regressions, SiteBlock, regressions, site_blocks, site_means
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
-from cbq.voi.benefits import NetBenefits, expected_max
-from cbq.voi.diagnostics import autocorrelation_times, leftover
-from cbq.voi.regression import (
-    RegressionPosterior,
-    SiteBlock,
-    Steps,
-    candidate_coordinates,
-    canonical_outputs,
-    fit_regression,
-    pilot_basis,
+from cbq.voi.uncertainty import (
+    FunctionDraws,
+    NetBenefits,
+    Slopes,
+    expected_max,
+    influences,
+    regression_variance,
+    sandwich,
+    slopes,
 )
-from cbq.voi.sites import SiteOutputs, Sites
-from cbq.voi.steps import find_steps, step_cost
-from cbq.voi.uncertainty import Slopes, influences, regression_variance, sandwich, site_blocks, site_means, slopes
 
 ROW_DRAWS = 32  # for each site, for E max of more than two decisions
 MIN_RELATIVE_UNSEEN = 1e-4  # of the posterior variance: less is not told apart
+MIN_PROBABILITY = 1e-13  # of a result of a study: less likely ones are left out
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Net benefits less that of the first decision, as linear functions of few outputs that are regressed once.
+    """Net benefits less the first decision's, as linear functions of few outputs that are regressed once.
 
     y : (n, q), the outputs.
-    maps : (K, q, D); y @ maps[k] are the net benefits less that of the first decision.
+    maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
     """
 
     y: Array
@@ -79,7 +82,7 @@ class SetValue:
     effective_n : the number of independent rows that the rows are worth.
     landmarks : the largest number of landmarks of a regression.
     misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
-    uninformative : the probability that the set tells nothing about the net benefits.
+    uninformative : the probability that the set is independent of the net benefits.
     effects : (R, K), by how much R of the rows move evppi, to first order and n-fold; None unless asked for.
     """
 
@@ -115,50 +118,19 @@ class SetValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Regressions:
-    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+class BenefitRegressions(Regressions):
+    """Regressions with the net benefits as functions of their canonical outputs."""
 
-    posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
-    benefits : the net benefits as functions of them. sites : of the rows. places : (s, p), the columns at the sites.
-    all_zero : the probability that all functions are constant.
-    """
-
-    posteriors: list[RegressionPosterior]
-    outputs: SiteOutputs
-    values: Array
     benefits: NetBenefits
-    dependence: Dependence
-    sites: Sites
-    places: Array
-    all_zero: float
-
-    def misfit(self) -> float:
-        """The structure left in the residuals along the columns."""
-        mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
-        squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
-        return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
 
 
-def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Regressions | None:
+def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> BenefitRegressions | None:
     """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
-    candidates = candidate_coordinates(columns)
-    basis = pilot_basis(candidates[-1], rng)
-    outputs = canonical_outputs(contrasts.y, basis)
-    if not outputs.values.shape[1]:  # there is nothing to learn
+    found = regressions(contrasts.y, columns, rng)
+    if found is None:
         return None
-    steps = [find_steps(basis, columns, y) for y in outputs.values.T]
-    sites = Sites.of(columns, [step for each in steps for step in each])
-    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
-    at_sites = SiteOutputs.of(sites, outputs.values)
-    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
-    posteriors = []
-    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
-        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
-        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
-    benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-    all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    given = _given_some(posteriors, all_zero)
-    return Regressions(given, at_sites, outputs.values, benefits, dependence, sites, places, all_zero)
+    benefits = NetBenefits(found.mean @ contrasts.maps, found.back @ contrasts.maps)
+    return BenefitRegressions(**vars(found), benefits=benefits)
 
 
 def analyse(
@@ -177,42 +149,15 @@ def analyse(
         return value_of_learning(found, rng, effects_of)
 
 
-def value_of_learning(found: Regressions, rng: np.random.Generator, effects_of: Integers | None = None) -> SetValue:
+def value_of_learning(
+    found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
     """The EVPPI of learning the columns of regressions; see `analyse`."""
     value = _set_value(found, rng, effects_of)
     return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
 
 
-def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
-    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
-    left = max(1.0 - all_zero, np.finfo(float).tiny)
-    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
-
-
-@dataclass(frozen=True, eq=False)
-class Dependence:
-    """The autocorrelation of the rows in the order of the table, as of a Markov chain.
-
-    times : (r,), the autocorrelation times of the noise of the outputs, by which their rows count less.
-    place : (n,), the sites of the rows, or None if neither outputs nor columns are autocorrelated.
-    """
-
-    times: Array
-    place: Integers | None
-
-    @classmethod
-    def of(cls, sites: Sites, columns: Array, residuals: Array) -> Dependence:
-        """Of the rows with columns (n, p) and residuals (n, r) of a pilot regression."""
-        times = autocorrelation_times(residuals)
-        dependent = np.any(times > 1.0) or np.any(autocorrelation_times(columns) > 1.0)
-        return cls(times, sites.place if dependent else None)
-
-    def of_gains(self, gains: Array) -> Array:
-        """The autocorrelation times (K,) of gains (s, K) at the sites."""
-        return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
-
-
-def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
+def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
     """EVPPI from the posteriors of the canonical outputs, one for each.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
@@ -223,7 +168,7 @@ def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integer
     totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
     for blocks in site_blocks(posteriors):
         sites = blocks[0].sites
-        of_block, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
+        of_block, gains[sites], _ = _totals(blocks, outputs.counts[sites], benefits, rng)
         totals += of_block
     everywhere = slopes(posteriors, outputs.counts, benefits)
     regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
@@ -231,7 +176,12 @@ def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integer
 
 
 def assembled(
-    found: Regressions, means: Array, gains: Array, everywhere: Slopes, regression: Array, effects_of: Integers | None
+    found: BenefitRegressions,
+    means: Array,
+    gains: Array,
+    everywhere: Slopes,
+    regression: Array,
+    effects_of: Integers | None,
 ) -> SetValue:
     """A value with its standard error.
 
@@ -260,7 +210,7 @@ def assembled(
     )
 
 
-def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
+def _row_effects(found: BenefitRegressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
     """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
 
     gains : (s, K), less their mean over rows.
@@ -276,20 +226,48 @@ def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Int
     return effects
 
 
-def _site_totals(
+def _totals(
     blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Sums over rows (3, K) of E max_d without and with unseen variance and of max_d of means, and the gains (b, K)."""
+) -> tuple[Array, Array, Integers]:
+    """Sums (3, K) of E max_d without and with unseen variance and of max_d of means, over places with counts (b,).
+
+    Also the gains (b, K) over the default decision, and the best decisions (b, K) by the posterior means.
+    """
     mean, unseen = site_means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
     variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
     normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
     matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
-    K = len(benefits.offset)
-    found, gains = np.empty((3, K)), np.empty((len(mean), K))
-    for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
+    sums, gains, best = [], [], []
+    for offset, B, default in benefits:
         g = offset + mean @ B
         expected = expected_max(g, B, variance + unseen, normals)
         seen = expected_max(g, B, variance, normals) if matters else expected
-        gains[:, k] = expected - g[:, benefits.default[k]]
-        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1))]
-    return found, gains
+        sums.append([counts @ each for each in (seen, expected, np.max(g, axis=-1))])
+        gains.append(expected - g[:, default])
+        best.append(np.argmax(g, axis=-1))
+    return np.array(sums).T, np.array(gains).T, np.array(best).T
+
+
+def value_of_results(
+    found: BenefitRegressions, probabilities: Array, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
+    """The value of learning the result of a study before deciding, for probabilities (s, Y) of results at the sites.
+
+    For any function g this is at most the value of learning theta itself, and it grows with the size of the study.
+    """
+    blocks, benefits = [each.everywhere() for each in found.posteriors], found.benefits
+    share = found.outputs.counts / found.outputs.n
+    total = share @ probabilities
+    likely = np.flatnonzero(total > MIN_PROBABILITY)
+    total, probabilities = total[likely], probabilities[:, likely]
+    given = (share[:, None] * probabilities / total).T  # p(theta | y), (Y, s)
+    there = [SiteBlock(slice(0, len(likely)), given @ b.mean, given @ b.spread, given @ b.unseen) for b in blocks]
+    means, _, best = _totals(there, total, benefits, rng)
+    mean, K = site_means(blocks), len(benefits.offset)
+    gains, by_sites = np.empty((len(mean), K)), Slopes.zeros(found.posteriors, K)
+    for k, (offset, B, default) in enumerate(benefits):  # of rows whose decisions follow the results
+        moves = probabilities @ (B.T[best[:, k]] - B[:, default])  # (s, r)
+        gains[:, k] = probabilities @ (offset[best[:, k]] - offset[default]) + np.sum(moves * mean, axis=1)
+        by_sites.add_moves(k, blocks, share[:, None] * moves)
+    regression = np.var(FunctionDraws.of(found.posteriors, rng).gains(there, total, benefits), axis=1)
+    return assembled(found, means, gains, by_sites, regression, effects_of).mixed_with_zero(found.all_zero)

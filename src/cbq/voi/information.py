@@ -1,173 +1,216 @@
-"""The expected value of perfect and of partial perfect information, from the table of a PSA."""
+"""The expected value of partial perfect information (EVPPI) of sets of inputs, from the table of a PSA."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, generator
-from cbq.common.tables import aligned, data_frame, short
-from cbq.fit.labels import with_labels
+from cbq.common.checks import between_0_and_1, generator, is_number, shown, whole
+from cbq.common.tables import short
 from cbq.linalg.threads import run_in_pool, workers
-from cbq.nested.answer import number_or_array
-from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.samples import Samples
-from cbq.voi import tables
+from cbq.nested.decisions import Name
+from cbq.report.document import Page
+from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
-from cbq.voi.diagnostics import autocorrelation_times, is_sorted
-from cbq.voi.ordering import ROUNDING, monotone_estimates
-from cbq.voi.outputs import check_not_inputs, not_inputs, read_outputs
-from cbq.voi.populations import multiplier
-from cbq.voi.result import EvppiRow, EvppiTable
-from cbq.voi.sets import ColumnSet, column_sets
-from cbq.voi.shown import ShownAsTable, some_rows
+from cbq.voi.outputs import (
+    PRICE,
+    Scaled,
+    check_not_inputs,
+    count_duplicates,
+    not_inputs,
+    read_outputs,
+    scale_net_benefits,
+)
+from cbq.voi.perfect import multiplier, perfect_information, population_note
+from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DIGITS = 4  # significant digits of estimates in texts
+ROUNDING_OF_UNIT = 1e-13  # of the unit of net benefits, about what rounding leaves of them
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
+BETWEEN_INPUTS = ", "  # in the name of a set
 # A note is written beyond these.
 NOTE_MOVED = 0.1  # standard errors by which an estimate was moved to be monotone over the sets
 NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not represent, of its standard error and of EVPI
 NOTE_MISFIT = 6.0  # the structure left in residuals
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
-NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
+NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
 NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Evpi(ShownAsTable):
-    """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
+class PricedTable(RowTable):
+    """A table of rows at several values of the willingness to pay."""
 
-    Immutable: arrays are read-only.
+    level: float
+
+    @property
+    def prices(self) -> list[float | None]:
+        """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
+        return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
+
+    def at(self, willingness_to_pay: float | None = None) -> list[Any]:
+        """The rows at one of `prices`, which may be left out if there is one alone."""
+        price = one_price(willingness_to_pay, self.prices)
+        return [row for row in self.rows if row.willingness_to_pay == price]
+
+    def _columns(self) -> Iterator[Column]:
+        """The columns, without the willingness to pay if the outputs are net benefits."""
+        return (each for each in super()._columns() if each.name != PRICE or self.prices != [None])
+
+    def _legend(self) -> str:
+        return f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
+
+
+class MoneyTable(PricedTable):
+    """A table of values in money, for one decision or for a population."""
+
+    _money: ClassVar[tuple[str, ...]]  # the fields of rows in money
+    population: float | None
+
+    def for_population(self, population: float) -> Self:
+        """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""
+        factor = multiplier(population, self.population)
+        rows = tuple(replace(row, **{name: factor * getattr(row, name) for name in self._money}) for row in self.rows)
+        changes = {"rows": rows, "notes": (*self.notes, population_note(factor)), "population": factor}
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float | None:
+    """Return the willingness to pay if it is one of the prices, or the only one in place of None."""
+    price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
+    if not (price is None or is_number(price)) or price not in prices:
+        raise ValueError(
+            f"willingness_to_pay must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
+        )
+    return price
+
+
+@dataclass(frozen=True)
+class EvppiRow:
+    """The EVPPI of one set of inputs at one willingness to pay.
+
+    pars : the names of the inputs.
+    willingness_to_pay : None if the outputs are net benefits.
+    evppi, se, lower, upper : the estimate, its standard error and the ends of its interval, between 0 and the upper end
+        of the interval of EVPI.
+    plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
+    evpi : the expected value of perfect information.
+    n, landmarks : the numbers of rows (draws), and of landmarks of the regression.
+    approximation : the part of evppi that is due to variance not represented by the landmarks.
+    note : remarks on the estimate, or an empty string.
+    evpi_se : the standard error of evpi.
+    raw : the estimate before estimates were made monotone over the sets.
+    r2 : R^2, the share of the variance of differences between decisions that the regression explains.
+    misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
+    noise_ratio : the standard error by the residuals, relative to the one with equal noise in all rows.
+    effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
+    inputs : the names of the inputs one by one; not in tables.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> low, high = cbq.evpi(rng.normal(size=(400, 2))).interval()
-    >>> bool(low < high)
+    >>> risk = rng.normal(size=300)
+    >>> row = cbq.voi.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"]).rows[0]
+    >>> bool(row.lower <= row.evppi <= row.upper)
     True
     """
 
-    estimate: float | Array
-    std: float | Array
-    willingness_to_pay: float | Array | None = None
+    pars: str = field(metadata=in_text())
+    willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
+    evppi: float = field(metadata=in_text(DIGITS))
+    se: float = field(metadata=in_text(2))
+    lower: float = field(metadata=in_text(DIGITS))
+    upper: float = field(metadata=in_text(DIGITS))
+    plug_in: float = field(metadata=in_text(DIGITS, "plug-in"))
+    evpi: float = field(metadata=in_text(DIGITS))
+    n: int
+    landmarks: int
+    approximation: float
+    note: str = ""
+    evpi_se: float = float("nan")
+    raw: float = float("nan")
+    r2: float = float("nan")
+    misfit: float = float("nan")
+    noise_ratio: float = float("nan")
+    effective_n: float = float("nan")
+    inputs: tuple[str, ...] = field(default=(), metadata=NO_COLUMN)
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            if (given := getattr(self, field.name)) is not None:
-                object.__setattr__(self, field.name, number_or_array(given))
 
-    def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
-        """The ends of the normal interval of this level, at least 0."""
-        z = float(ndtri(0.5 * (1.0 + between_0_and_1(level, "level"))))
-        low, high = np.maximum(self.estimate - z * self.std, 0.0), self.estimate + z * self.std
-        return (low, high) if np.ndim(high) else (float(low), float(high))
+def inputs_of(row: EvppiRow) -> list[str]:
+    """The names of the inputs of a set, which may contain commas."""
+    return list(row.inputs) or row.pars.split(BETWEEN_INPUTS)
 
-    def columns(self, level: float = 0.95) -> dict[str, list[float]]:
-        """The columns of `to_frame`."""
-        low, high = self.interval(level)
-        priced = {} if self.willingness_to_pay is None else {"willingness_to_pay": self.willingness_to_pay}
-        found = priced | {"evpi": self.estimate, "se": self.std, "lower": low, "upper": high}
-        return {name: np.ravel(values).tolist() for name, values in found.items()}
 
-    def to_frame(self, level: float = 0.95) -> Any:
-        """A pandas DataFrame with a row for each willingness to pay, and intervals of this level."""
-        return data_frame(self.columns(level))
+@dataclass(frozen=True, repr=False, eq=False)
+class EvppiTable(MoneyTable):
+    """The EVPPI of several sets of inputs. Immutable; it prints as a table.
+
+    rows : one for each set and willingness to pay, in this order.
+    level : of the intervals.
+    notes : remarks on the tables of outputs and inputs, without full stops.
+    population : the number of decisions that values are for; None for one.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> found = cbq.voi.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
+    >>> len(found.rows), len(found.to_frame())
+    (1, 1)
+    """
+
+    rows: tuple[EvppiRow, ...]
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+    population: float | None = None
+
+    _money = ("evppi", "se", "lower", "upper", "plug_in", "evpi", "approximation", "evpi_se", "raw")
+
+    def largest(self, most: int) -> list[EvppiRow]:
+        """The rows with the largest EVPPI, at most so many, the largest first."""
+        return sorted(self.rows, key=lambda row: -row.evppi)[: whole(most, "most", 1)]
 
     def plot(
         self,
         ax: Any = None,
         *,
-        level: float = 0.95,
+        kind: str | None = None,
+        most: int | None = None,
         title: str | None = None,
         xlabel: str | None = None,
         ylabel: str | None = None,
     ) -> Figure:
-        """EVPI over the willingness to pay, with a band of this level.
+        """A figure of EVPPI: bars by set, lines over the willingness to pay, or a map of pairs of inputs.
 
+        kind : "bars", "lines" or "map"; by default what suits the table.
+        most : the number of sets that are drawn, the largest ones (default: 20, or 8 lines); the others are counted.
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.curves import plot_evpi
+        from cbq.voi.figures import plot_values
 
-        if self.willingness_to_pay is None:
-            raise ValueError(
-                "EVPI of net benefits is one number, which has no figure: pass effects, costs and several values of "
-                "willingness_to_pay to cbq.evpi."
-            )
-        figure = plot_evpi(self, ax, between_0_and_1(level, "level"))
-        return with_labels(figure, ax, title, xlabel, ylabel)
+        labels = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
+        return plot_values(self, ax, kind=kind, most=most, **labels)  # type: ignore[arg-type]
 
-    def to_text(self, level: float = 0.95) -> str:
-        """A table in plain text, with intervals of this level; that of some values of a long vector."""
-        lines, notes = self._cells(level)
-        return aligned(lines, left=0, notes=notes)
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.voi.pages import table_page
 
-    def _cells(self, level: float = 0.95) -> tuple[list[list[str]], list[str]]:
-        columns = self.columns(level)
-        shown, rest = some_rows(len(columns["evpi"]))
-        rows = [[short(column[k], 5) for column in columns.values()] for k in shown]
-        header = [name.replace("_", " ") for name in columns]
-        return [header, *rows], [f"Intervals of {100 * level:.4g}%.", *rest]
+        return table_page(self, title, repeat)
 
-    def for_population(self, population: float) -> Evpi:
-        """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""
-        factor = multiplier(population)
-        return replace(self, estimate=factor * self.estimate, std=factor * self.std)
-
-
-def evpi(
-    outputs: Any,
-    *,
-    effects: Sequence[Name] | None = None,
-    costs: Sequence[Name] | None = None,
-    willingness_to_pay: npt.ArrayLike | None = None,
-) -> Evpi:
-    """The expected value of perfect information: of learning all uncertain inputs before deciding.
-
-    Parameters
-    ----------
-    outputs : the net benefit of each decision, one row per draw: a table with named columns (of pandas, polars or
-        pyarrow, or a mapping) or an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent
-        draws. A single column is the difference from a decision with net benefit 0.
-    effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
-        decision, and the value of one unit of effect, a number or a vector. The outputs may then also be a pair of
-        tables, (effects, costs), with a column for each decision.
-
-    Examples
-    --------
-    >>> net_benefits = np.array([[0.0, 1.0], [0.0, -2.0]] * 50)
-    >>> cbq.evpi(net_benefits).estimate
-    0.5
-    """
-    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    if isinstance(outputs, Samples):
-        if outputs.stochastic or outputs.log_weights is not None:
-            what = "random values of f" if outputs.stochastic else "points from a proposal"
-            raise ValueError(f"EVPI is an average over draws of the model itself, but these samples have {what}.")
-        values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
-        decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
-    else:
-        described = read_outputs(outputs, options)
-        decisions, values = described.decisions, described.values
-        groups = np.ones(len(values), dtype=np.intp)
-    if len(groups) < 2:
-        raise ValueError(
-            f"the standard error of EVPI needs at least 2 independent draws, but outputs has {len(groups)}: draw more."
-        )
-    values, decisions, unit = tables.scale_net_benefits(values, decisions)
-    independent = isinstance(outputs, Samples) or is_sorted(values)
-    estimate, std = (unit * found for found in perfect_information(values, decisions, groups, independent))
-    if not decisions.several:
-        estimate, std = estimate[0], std[0]
-    return Evpi(estimate, std, decisions.willingness_to_pay)
+    def _legend(self) -> str:
+        first = self.rows[0]
+        if len(self.prices) > 1 or not first.evpi_se > 0:
+            return super()._legend()
+        return f"{super()._legend()} EVPI has a standard error of {short(first.evpi_se, 2)}."
 
 
 def evppi_table(
@@ -185,7 +228,7 @@ def evppi_table(
 
     For each set, the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
     expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as possible in units of
-    their standard errors, so that none is below 0, above EVPI, or above that of a superset.
+    their standard errors, so that none is below 0, above EVPI, or above the estimate of a superset.
 
     Parameters
     ----------
@@ -247,124 +290,142 @@ def values_of_information(
     'risk'
     """
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    input_table = tables.ColumnTable.of(inputs, "inputs")
-    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    described = read_outputs(outputs, options)
-    tables.check_same_rows(described.table, input_table)
-    values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
+    input_table = ColumnTable.of(inputs, "inputs")
+    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay})
+    check_same_rows(described.table, input_table)
+    values, decisions, unit = scale_net_benefits(described.values, described.decisions)
     sets, notes = column_sets(pars, input_table, not_inputs(described.table, input_table, described.used))
     check_not_inputs(described, input_table, (i for each in sets for i in each.members))
-    if any(map(is_sorted, [values, *(each.columns for each in sets)])):  # not the order of a Markov chain
-        order = np.random.default_rng(seed).permutation(len(values))
-        values, sets = values[order], [replace(each, columns=each.columns[order]) for each in sets]
+    order = row_order([values, *(each.columns for each in sets)], seed)
+    values, sets = values[order], [each.take(order) for each in sets]
     contrasts = Contrasts.of(values, decisions)
-    found: dict[int, SetValue] = {}
 
-    def one(j: int) -> None:
+    def value(columns: Array) -> SetValue:
         # All sets have the same seed, so that the value of a set does not depend on which others are listed.
-        columns = sets[j].columns
         empty = SetValue.nothing(len(contrasts.maps), len(values))  # of constant columns
-        found[j] = analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else empty
+        return analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else empty
 
-    run_in_pool(one, len(sets), min(workers(), len(sets)))
-    rows = _rows(sets, [found[j] for j in range(len(sets))], values, decisions, unit, level)
+    found = in_pool(value, [each.columns for each in sets])
+    rows = _rows(sets, found, (values, decisions, unit), level)
     return EvppiTable(rows, level, (*described.notes, *notes))
 
 
-def perfect_information(
-    values: Array, decisions: Decisions, groups: npt.NDArray[np.intp], independent: bool = False
-) -> tuple[Array, Array]:
-    """EVPI and its standard error, (K,) each, from outputs (rows, C) in groups of these sizes.
+def in_pool(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
+    """The values of a function at all arguments, in threads."""
+    found: dict[int, Any] = {}
 
-    All groups have the same weight, whatever their size. Unless they are independent, the standard error allows for
-    the autocorrelation of groups in their order.
+    def one(i: int) -> None:
+        found[i] = function(arguments[i])
+
+    run_in_pool(one, len(arguments), min(workers(), len(arguments)))
+    return [found[i] for i in range(len(arguments))]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates of J values in money at K values of the willingness to pay, with EVPI, which they do not exceed.
+
+    values, se, lower, upper : (J, K), in the order that the values must have. raw : before they were moved to have it.
+    evpi, evpi_se : (K,). prices : the values of the willingness to pay. unit : of numbers in the regressions.
     """
-    starts = np.concatenate([[0], np.cumsum(groups)[:-1]])
-    found = []
-    for weights in decisions.weights:
-        benefits = values @ (weights - weights[:1]).T  # less that of the first decision, which leaves EVPI unchanged
-        means = np.mean(np.add.reduceat(benefits, starts) / groups[:, None], axis=0)
-        gain = np.max(benefits, axis=1) - benefits[:, int(np.argmax(means))]
-        each = np.add.reduceat(gain, starts) / groups
-        time = 1.0 if independent else float(autocorrelation_times(each[:, None])[0])
-        found.append((np.mean(each), np.std(each, ddof=1) * np.sqrt(time / len(groups))))
-    estimate, std = np.array(found).T
-    return estimate, std
+
+    values: Array
+    se: Array
+    lower: Array
+    upper: Array
+    raw: Array
+    evpi: Array
+    evpi_se: Array
+    prices: list[float | None]
+    unit: float
+
+    @classmethod
+    def of(
+        cls, found: Sequence[SetValue], draws: Scaled, level: float, ordered: Callable[[Array, Array, float], Array]
+    ) -> Estimates:
+        """From the values of the regressions.
+
+        ordered : moves estimates (J,) of these standard errors (J,), with this EVPI, to where they have their order.
+        """
+        values, decisions, unit = draws
+        ones = np.ones(len(values), dtype=np.intp)
+        evpi, evpi_se = (unit * each for each in perfect_information(values, decisions, ones))
+        raw, se = (unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se"))
+        se = np.where(se > np.maximum(ROUNDING * evpi, ROUNDING_OF_UNIT * unit), se, 0.0)
+        by_price = zip(raw.T, se.T, evpi.tolist(), strict=True)
+        moved = np.stack([ordered(*each) for each in by_price], axis=1)
+        z = float(ndtri(0.5 * (1.0 + level)))
+        # No value is above EVPI, so it is not above the interval of EVPI either.
+        lower, upper = np.maximum(moved - z * se, 0.0), np.minimum(moved + z * se, evpi + z * evpi_se)
+        given = decisions.willingness_to_pay
+        prices: list[float | None] = [None] if given is None else [*np.ravel(given).tolist()]
+        return cls(moved, se, lower, upper, raw, evpi, evpi_se, prices, unit)
+
+    def fields(self, j: int, k: int) -> dict[str, Any]:
+        """The fields of a row that all tables have, for value j at price k."""
+        own = {name: float(getattr(self, name)[j, k]) for name in ("se", "lower", "upper", "raw")}
+        return own | {PRICE: self.prices[k], "evpi": float(self.evpi[k]), "evpi_se": float(self.evpi_se[k])}
+
+    def moved(self, j: int, k: int) -> bool:
+        """Whether value j at price k was moved by a part of its standard error that is worth a note."""
+        return bool(abs(self.values[j, k] - self.raw[j, k]) > NOTE_MOVED * self.se[j, k] > 0)
 
 
-def _rows(
-    sets: Sequence[ColumnSet],
-    found: Sequence[SetValue],
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
-) -> tuple[EvppiRow, ...]:
-    """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
+def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, level: float) -> tuple[EvppiRow, ...]:
+    """A row for each set and willingness to pay."""
+    (values, _, unit), members = draws, [each.members for each in sets]
+    known = Estimates.of(found, draws, level, lambda raw, se, evpi: monotone_estimates(raw, se, members, evpi))
     n = len(values)
-    perfect, perfect_se = (unit * x for x in perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
-    names = ("evppi", "se", "plug_in", "unseen")
-    raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
-    nothing = all(each.uninformative > NOTE_UNINFORMATIVE for each in found) and bool(
-        np.any(perfect > NOTE_EVPI * perfect_se) and np.all(raw + NOTE_EVPI * se < NOTE_SMALL * perfect)
-    )
-    noise = 1e-13 * unit  # about what rounding leaves of net benefits
+    plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in ("plug_in", "unseen"))
+    noise = ROUNDING_OF_UNIT * unit
     unseen = np.where(unseen > noise, unseen, 0.0)
-    se = np.where(se > np.maximum(ROUNDING * perfect, noise), se, 0.0)
-    plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * perfect, noise), plug_in, 0.0)
-    members = [each.members for each in sets]
-    by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
-    evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)
-    z = float(ndtri(0.5 * (1.0 + level)))
-    reach = z * se
-    most = perfect + z * perfect_se  # EVPPI is at most EVPI, so it is not above the interval of EVPI either
-    thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
-    duplicates = [tables.count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * known.evpi, noise), plug_in, 0.0)
+    nothing = _explain_nothing(found, known)
+    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
     return tuple(
         EvppiRow(
-            pars=sets[j].label,
-            willingness_to_pay=threshold,
-            evppi=float(evppi[j, k]),
-            se=float(se[j, k]),
-            lower=max(float(evppi[j, k] - reach[j, k]), 0.0),
-            upper=float(min(evppi[j, k] + reach[j, k], most[k])),
+            pars=learned.label,
+            evppi=float(known.values[j, k]),
             plug_in=float(plug_in[j, k]),
-            evpi=float(perfect[k]),
             n=n,
-            landmarks=found[j].landmarks,
+            landmarks=value.landmarks,
             approximation=float(unseen[j, k]),
             note="; ".join(
                 [
-                    *sets[j].notes,
-                    *_notes_on_estimate(evppi[j, k], raw[j, k], se[j, k], unseen[j, k], perfect[k]),
-                    *notes_on_regression(found[j], k),
-                    *notes_on_rows(found[j], n, duplicates[j], nothing and bool(sets[j].columns.size)),
+                    *learned.notes,
+                    *["moved to be monotone over the sets (raw is the estimate before)"] * known.moved(j, k),
+                    *_notes_on_landmarks(known.values[j, k], known.se[j, k], unseen[j, k], known.evpi[k]),
+                    *notes_on_regression(value, k),
+                    *notes_on_rows(value, n, duplicates[j], nothing and bool(learned.columns.size)),
                 ]
             ),
-            evpi_se=float(perfect_se[k]),
-            raw=float(raw[j, k]),
-            r2=float(found[j].r2[k]),
-            misfit=found[j].misfit,
-            noise_ratio=float(found[j].noise_ratio[k]),
-            effective_n=float(found[j].effective_n[k]),
-            inputs=sets[j].names,
+            r2=float(value.r2[k]),
+            misfit=value.misfit,
+            noise_ratio=float(value.noise_ratio[k]),
+            effective_n=float(value.effective_n[k]),
+            inputs=learned.names,
+            **known.fields(j, k),
         )
-        for j in range(len(sets))
-        for k, threshold in enumerate(thresholds)
+        for j, (learned, value) in enumerate(zip(sets, found, strict=True))
+        for k in range(len(known.prices))
     )
 
 
-def _notes_on_estimate(evppi: float, raw: float, se: float, unseen: float, evpi: float) -> list[str]:
-    """Remarks on an estimate: whether it was moved, and what of it the landmarks do not represent."""
-    notes = []
-    if abs(evppi - raw) > NOTE_MOVED * se > 0:
-        notes.append("moved to be monotone over the sets (raw is the estimate before)")
-    if evppi > 0 and unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi):
-        notes.append(
-            f"{unseen:.2g} of it is variance that the landmarks do not represent: the net benefits are rough in many "
-            f"columns"
-        )
-    return notes
+def _explain_nothing(found: Sequence[SetValue], known: Estimates) -> bool:
+    """Whether no set explains anything, although EVPI is clear of 0: the rows of both tables may not match."""
+    uninformative = all(each.uninformative > NOTE_UNINFORMATIVE for each in found)
+    most = known.raw + NOTE_EVPI * known.se
+    return uninformative and bool(
+        np.any(known.evpi > NOTE_EVPI * known.evpi_se) and np.all(most < NOTE_SMALL * known.evpi)
+    )
+
+
+def _notes_on_landmarks(evppi: float, se: float, unseen: float, evpi: float) -> list[str]:
+    """A remark on a part of an estimate that the landmarks do not represent."""
+    if not (evppi > 0 and unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi)):
+        return []
+    rough = "the net benefits are rough in many columns"
+    return [f"{unseen:.2g} of it is variance that the landmarks do not represent: {rough}"]
 
 
 def notes_on_regression(found: SetValue, k: int) -> list[str]:
@@ -380,7 +441,7 @@ def notes_on_regression(found: SetValue, k: int) -> list[str]:
 
 
 def notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
-    """Remarks on the n rows: whether they are independent, and whether those of both tables belong together."""
+    """Remarks on the n rows: whether they are independent, and whether the rows of both tables belong together."""
     notes = []
     if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
         notes.append(

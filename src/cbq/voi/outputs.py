@@ -1,36 +1,67 @@
-"""The outputs of a decision model: net benefits, or effects and costs, in one table or in two."""
+"""The outputs of a decision model, draw by draw: net benefits, or effects and costs, in one table or in two.
+
+Net benefits are brought to units near 1 that are powers of two, so that dividing by them rounds nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import listed
-from cbq.nested.decisions import Decisions, make_decisions
+from cbq.common.arrays import Array, Integers
+from cbq.common.checks import listed, shown, text
+from cbq.common.series import autocorrelation_times, is_sorted
+from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
+from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
 from cbq.samples.names import named_columns
-from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
-from cbq.voi.summaries import find_summary
-from cbq.voi.tables import ColumnTable, check_same_rows
+from cbq.voi.roles import REFERENCE, decision_names, guess_effects_and_costs, guess_net_benefits, numbers_rows
 
-REFERENCE, EFFECT_OF, COST_OF = "reference", "effect of ", "cost of "  # in names of columns that are made here
+PRICE = "willingness_to_pay"
+EFFECT_OF, COST_OF = "effect of ", "cost of "  # in names of columns that are made here
+MIN_ROWS = 2
+MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
+MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """Decisions and the values (n, C) of the outputs that describe them, with 0 in columns that are not used.
 
-    table : the columns. used : the names of those that are used. notes : remarks for a reader, without full stops.
+    table : the columns. used : the names of the used columns. notes : remarks for a reader, without full stops.
+    plain : (D, C), the weights of the outputs in net benefits, at a willingness to pay of 1.
     """
 
     decisions: Decisions
     values: Array
     table: ColumnTable
     used: tuple[str, ...]
+    plain: Array
     notes: tuple[str, ...] = ()
+
+    def names(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        """The given names of the decisions, or the names that columns suggest: A for qaly_A and cost_A."""
+        columns = [self.table.names[i] for i in np.argmax(self.plain, axis=1)]
+        if given is None:
+            return decision_names([name.removeprefix(EFFECT_OF) for name in columns], columns)
+        if not is_list(given) or len(given) != len(columns):
+            raise ValueError(
+                f"decisions must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
+            )
+        names = [text(each, "an element of decisions=") for each in given]
+        if len(set(names)) != len(columns):
+            raise ValueError(f"decisions must be {len(columns)} different names, but they are {listed(names)}.")
+        return tuple(names)
+
+    def require_draws(self) -> Outputs:
+        """The same, if there are draws enough for an interval."""
+        n = len(self.values)
+        if n < MIN_ROWS:
+            raise ValueError(f"intervals need at least {MIN_ROWS} draws, but outputs has {n}: draw more.")
+        return self
 
 
 def read_outputs(outputs: Any, options: dict[str, Any]) -> Outputs:
@@ -69,9 +100,9 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
 
 
 def not_inputs(outputs: ColumnTable, inputs: ColumnTable, names: Iterable[str]) -> list[str]:
-    """Those of the names that are no input, because they are not in `inputs`, or are the same column there.
+    """The names of outputs that are no input, because they are not in `inputs`, or are the same column there.
 
-    Arrays, say, call their columns "0", "1", ..., which says nothing.
+    Columns of arrays, say, are called "0", "1", ..., in both tables.
     """
     found = [name for name in names if name in outputs.names and name in inputs.names]
     others = [name for name in found if not _equal(name, outputs, inputs)]
@@ -82,12 +113,14 @@ def is_pair(outputs: Any, options: dict[str, Any]) -> bool:
     """Whether the outputs are a pair of tables, effects and costs, which needs a willingness to pay and no names."""
     is_two = isinstance(outputs, tuple | list) and len(outputs) == 2 and all(map(_may_be_table, outputs))
     named = options["effects"] is not None or options["costs"] is not None
-    return is_two and options["willingness_to_pay"] is not None and not named
+    return is_two and options[PRICE] is not None and not named
 
 
 def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
     decisions = make_decisions(len(table.names), table.names, **options)
-    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
+    priced = decisions.willingness_to_pay is not None
+    at_1 = make_decisions(len(table.names), table.names, **options | {PRICE: 1.0}) if priced else decisions
+    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (not priced))
     values = np.zeros((table.n, len(table.names)))
     values[:, used] = table.matrix([int(i) for i in used])
     summary = find_summary(values)
@@ -97,20 +130,18 @@ def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
             f"row {summary.row} of {table.what} holds {summary.holds} of the rows above, which is no draw: leave row"
             f"{'s' * bool(last)} {summary.draws}{last} out, of the inputs, too."
         )
-    return Outputs(decisions, values, table, tuple(table.names[i] for i in used))
+    return Outputs(decisions, values, table, tuple(table.names[i] for i in used), at_1.weights[0])
 
 
 def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
-    """The outputs of one decision are those of a difference: from a decision whose outputs are 0."""
+    """The outputs of one decision are differences from a decision whose outputs are 0."""
     if not options:
         found = _read(_with_zeros(table, 1), {})
         kind = "net benefit"
     else:
         zeros = _with_zeros(table, 2)
-        effects, costs = (
-            [*options[name], zero] for name, zero in zip(("effects", "costs"), zeros.names[-2:], strict=True)
-        )
-        found = _read(zeros, options | {"effects": effects, "costs": costs})
+        both = zip(("effects", "costs"), zeros.names[-2:], strict=True)
+        found = _read(zeros, options | {name: [*options[name], zero] for name, zero in both})
         kind = "effect and cost"
     used = tuple(name for name in found.used if name in table.names)
     note = f"Incremental: {listed(used)}, against a decision with {kind} 0 in all rows"
@@ -202,3 +233,132 @@ def _may_be_table(value: Any) -> bool:
 
 def _length(names: Any) -> int:
     return len(names) if isinstance(names, Sequence) and not isinstance(names, str) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class EffectsAndCosts:
+    """The effects and the costs (n, D) of D decisions in n draws. notes : remarks for a reader, without full stops."""
+
+    names: tuple[str, ...]
+    effects: Array
+    costs: Array
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        outputs: Any,
+        effects: Sequence[Name] | None,
+        costs: Sequence[Name] | None,
+        decisions: Sequence[str] | None,
+    ) -> EffectsAndCosts:
+        """From outputs as `cbq.evpi` takes them, with the names of the decisions, if they are given."""
+        options = {"effects": effects, "costs": costs, PRICE: 1.0}
+        named = effects is not None or costs is not None
+        if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
+            raise ValueError(
+                "the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
+                "effects= and costs=."
+            )
+        if not named and not is_pair(outputs, options):
+            raise ValueError(
+                "the outputs must be effects and costs: pass effects= and costs=, the columns of "
+                "each, or a pair of tables, (effects, costs)."
+            )
+        found = read_outputs(outputs, options).require_draws()
+        of_effects, of_costs = np.argmax(found.plain, axis=1), np.argmin(found.plain, axis=1)
+        return cls(found.names(decisions), found.values[:, of_effects], found.values[:, of_costs], found.notes)
+
+
+@dataclass(frozen=True, eq=False)
+class NetBenefitDraws:
+    """The outputs (n, C) of n draws, and the D decisions with the net benefits that follow from them."""
+
+    names: tuple[str, ...]
+    values: Array
+    decisions: Decisions
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, outputs: Any, options: dict[str, Any], decisions: Sequence[str] | None) -> NetBenefitDraws:
+        """From outputs with the options effects, costs and willingness_to_pay, as `cbq.evpi` takes them."""
+        found = read_outputs(outputs, options).require_draws()
+        values, scaled, _ = scale_net_benefits(found.values, found.decisions)
+        return cls(found.names(decisions), values, scaled, found.notes)
+
+    def benefits(self) -> Iterator[tuple[Array, Array]]:
+        """For each willingness to pay, net benefits (n, D) less the first decision's, and the size of their terms.
+
+        The latter (n, 1) is the largest sum of the absolute terms of a net benefit of the draw: differences that are
+        small beside it are due to rounding. Both are in a common unit.
+        """
+        for weights in self.decisions.weights:
+            terms = np.abs(self.values) @ np.abs(weights).T
+            yield self.values @ (weights - weights[:1]).T, np.max(terms, axis=1, keepdims=True)
+
+
+def count_duplicates(rows: Array) -> int:
+    """The number of rows (n, k) that repeat an earlier row."""
+    ordered = rows[np.lexsort(rows.T)]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def scale_columns(columns: Array) -> tuple[Array, Integers]:
+    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
+    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
+    return np.ldexp(columns, -exponents), exponents
+
+
+Scaled = tuple[Array, Decisions, float]  # outputs (n, C) and decisions with net benefits near 1, and their unit
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> Scaled:
+    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
+    values, exponents = scale_columns(outputs)
+    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
+    if not np.any(used):
+        return outputs, decisions, 1.0
+    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
+    low, high = int(np.min(terms)), int(np.max(terms))
+    _check_range(low, high)
+    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
+    weights.setflags(write=False)
+    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
+
+
+def _check_range(low: int, high: int) -> None:
+    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
+    if abs(high) > MAX_EXPONENT:
+        raise ValueError(
+            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
+            f"multiply the outputs by a constant, and divide the results by it."
+        )
+    if high - low > MAX_EXPONENT_RANGE:
+        raise ValueError(
+            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
+            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
+            f"to pay that is out of proportion."
+        )
+
+
+def _power_of_ten(exponent: int) -> str:
+    """The power of ten nearest to numbers just below 2^exponent."""
+    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
+
+
+def effective_sizes(series: Array, *draws: Array) -> Array:
+    """The numbers of independent draws that n draws are worth, (q,), for the means of series (n, q).
+
+    Draws count in full unless they are autocorrelated in their order. If some column of `draws` (n, k) is sorted, this
+    order is not the order of a Markov chain.
+    """
+    n = len(series)
+    return np.full(series.shape[1], float(n)) if any(map(is_sorted, draws)) else n / autocorrelation_times(series)
+
+
+def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]:
+    """The interval of Wilson for a probability, from its share in n independent draws."""
+    z2 = float(ndtri(0.5 * (1.0 + level))) ** 2
+    middle = (share + 0.5 * z2 / n) / (1.0 + z2 / n)
+    half = np.sqrt(z2 * (share * (1.0 - share) / n + 0.25 * z2 / n**2)) / (1.0 + z2 / n)
+    return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)

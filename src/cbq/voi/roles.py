@@ -1,13 +1,15 @@
-"""What names and values of columns suggest: which number the rows, and which are net benefits, effects or costs.
+"""All that is guessed from names and values of columns: net benefits, effects, costs, inputs, numbers of rows.
 
-A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label is that of a decision.
+A guess is shown to the user with the argument or the option that would state it.
+
+A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label names a decision.
 Outputs of one table have the same order: beside qaly_drug and qaly_none, stroke_qaly is an input.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import real
+from cbq.common.checks import listed
 
 
 class Role(Enum):
@@ -30,6 +33,7 @@ STEMS = {
     Role.EFFECT: r"effects?|effectiveness|eff|qalys?|lyg?s?|life[\W_]*years?",
     Role.COST: r"(?:total|tot)[\W_]*costs?|costs?",
 }
+REFERENCE = "reference"  # of a decision whose outputs are 0
 LETTERS = {Role.EFFECT: "e", Role.COST: "c"}  # stems that need a number or a mark after them: e1, c_A
 MAX_INTEGER = 2.0**53  # beyond, all numbers are integers
 INCREMENTAL = r"(?:inc|incr|incremental|delta)[\W_]*|i(?=n[mh]?b)"
@@ -43,7 +47,7 @@ ROW_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class OutputName:
-    """A name of an output: what it is, its stem, the label of its decision, if it is a difference, and the order.
+    """A name of an output: its role, its stem, the label of its decision, if it is a difference, and the order.
 
     written : the label as it is written in the name.
     """
@@ -61,7 +65,7 @@ Family = dict[str, str]  # columns of the same key, by label
 
 
 def output_name(name: str) -> OutputName | None:
-    """What a column is called as an output; None if its name is not that of an output."""
+    """The parts of the name of an output; None for other names."""
     for role, stem in STEMS.items():
         letter = rf"|(?:{LETTERS[role]})(?=\d|[\W_])" if role in LETTERS else ""
         first = re.fullmatch(rf"(?P<inc>{INCREMENTAL})?(?P<stem>{stem}{letter}){LABEL}", name, re.IGNORECASE)
@@ -73,6 +77,12 @@ def output_name(name: str) -> OutputName | None:
     return None
 
 
+def decision_names(columns: Sequence[str], otherwise: Sequence[str]) -> tuple[str, ...]:
+    """The names of decisions that their columns suggest, A for nb_A or qaly_A, if all differ, or else `otherwise`."""
+    names = [_decision_name(column) for column in columns]
+    return tuple(names if len(set(names)) == len(names) else otherwise)
+
+
 def guess_net_benefits(names: Sequence[str]) -> list[str]:
     """The columns of net benefits, of which there are at least two, or one that is a difference; empty if unclear."""
     several = [f for key, f in _families(names).items() if key[0] is Role.NET_BENEFIT and not key[2] and len(f) > 1]
@@ -82,7 +92,7 @@ def guess_net_benefits(names: Sequence[str]) -> list[str]:
 
 
 def guess_effects_and_costs(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The columns of effects, and those of costs for the same decisions; both empty if this is unclear."""
+    """The columns of effects, and the columns of costs for the same decisions; both empty if this is unclear."""
     families = _families(names)
     found = []
     for (role, _, incremental, _), effects in families.items():
@@ -115,7 +125,7 @@ def outputs_beside(names: Sequence[str], used: Sequence[str]) -> dict[str, str]:
 def numbers_rows(name: str, values: Any) -> bool:
     """Whether a column (n,) numbers or labels the rows: by its name, or by values that no draws would have.
 
-    Such values are integers that grow, or that are those of a range in any order.
+    Such values are integers that grow, or a range of integers in any order.
     """
     raw = np.asarray(values)
     if raw.ndim != 1 or raw.dtype.kind not in "buif" or raw.dtype.kind == "b":
@@ -152,6 +162,24 @@ def select_inputs(
         else:
             chosen.append(name)
     return chosen, left
+
+
+def left_out_note(left: Mapping[str, str], stated: str = "") -> str:
+    """The columns that are no inputs, with the reasons, and the argument that would state the choice of the others."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in left.items():
+        reasons.setdefault(why, []).append(name)
+    what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
+    same = f"; the same as {stated}" if stated else ""
+    return f"Not taken for inputs: {what}; name a column in pars= to value it all the same{same}"
+
+
+def _decision_name(column: str) -> str:
+    if re.fullmatch(rf"{REFERENCE} \d+", column):
+        return REFERENCE
+    role = output_name(column)
+    label = role.written if role is not None and role.written else column
+    return f"decision {label}" if label.isdigit() else label
 
 
 def _is_row_number(name: str) -> bool:

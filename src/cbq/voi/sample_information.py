@@ -3,34 +3,152 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
-from cbq.linalg.threads import one_blas_thread, run_in_pool, workers
-from cbq.nested.decisions import Decisions, Name, is_list, positions
-from cbq.voi import tables
-from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning
-from cbq.voi.diagnostics import is_sorted
-from cbq.voi.fitted_sizes import MAX_FITS, between_sizes, fitted_sizes
-from cbq.voi.information import NOTE_MOVED, NOTE_UNINFORMATIVE, notes_on_regression, notes_on_rows, perfect_information
-from cbq.voi.ordering import ROUNDING, increasing_estimates
-from cbq.voi.outputs import check_not_inputs, read_outputs
-from cbq.voi.preposterior import value_of_results
-from cbq.voi.sample_result import EvsiRow, EvsiTable
-from cbq.voi.sets import MIN_ROWS_PER_COLUMN, ColumnSet, column_sets, informative
+from cbq.linalg.threads import one_blas_thread
+from cbq.nested.decisions import Name, is_list, positions
+from cbq.report.document import Page
+from cbq.report.table import in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
+from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
+from cbq.voi.information import (
+    DIGITS,
+    NOTE_UNINFORMATIVE,
+    Estimates,
+    MoneyTable,
+    in_pool,
+    notes_on_regression,
+    notes_on_rows,
+)
+from cbq.voi.outputs import Scaled, check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
+from cbq.voi.sets import (
+    MIN_ROWS_PER_COLUMN,
+    ColumnSet,
+    column_sets,
+    increasing_estimates,
+    informative,
+    row_order,
+)
 from cbq.voi.studies import Study, as_study
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 MAX_SIZES, MAX_SIZE = 1000, 10**9
+MAX_FITS = 10  # sizes whose summaries are regressed on
 MAX_EFFECT_ROWS = 4096  # from which correlations between sizes are estimated
 FROM_INPUT = "all sizes from one regression on the input"
 FROM_SUMMARY = "a regression on the simulated summary for each size"
 FROM_SOME_SUMMARIES = f"regressions on the simulated summaries of {MAX_FITS} sizes, interpolated for the others"
+INTERPOLATED = ("evppi", "plug_in", "regression", "sampling", "unseen", "r2", "noise_ratio", "effective_n")
+
+
+@dataclass(frozen=True)
+class EvsiRow:
+    """The EVSI of a study of one size at one willingness to pay.
+
+    pars : the names of the inputs that the study is about.
+    size : of the study, or of each of its groups. participants : of all groups together.
+    willingness_to_pay : None if the outputs are net benefits.
+    evsi, se, lower, upper : the estimate, its standard error and the ends of its interval, between 0 and the upper end
+        of the interval of EVPI.
+    evppi, evppi_se, evpi, evpi_se : of learning the inputs exactly, and of learning all inputs.
+    n : the number of rows (draws).
+    raw : the estimate before estimates were made to grow with the size.
+    r2 : R^2, the share of the variance of differences between decisions that the regression explains.
+    misfit : the structure left in residuals, in standard deviations of what chance leaves.
+    note : remarks on the estimate, or an empty string.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> study = cbq.voi.studies.Normal(sd=2.0)
+    >>> row = cbq.evsi({"old": 0 * risk, "new": risk}, {"risk": risk}, "risk", study, sizes=[10]).rows[0]
+    >>> row.lower <= row.evsi <= row.upper
+    True
+    """
+
+    pars: str = field(metadata=in_text())
+    size: int = field(metadata=in_text())
+    willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
+    evsi: float = field(metadata=in_text(DIGITS))
+    se: float = field(metadata=in_text(2))
+    lower: float = field(metadata=in_text(DIGITS))
+    upper: float = field(metadata=in_text(DIGITS))
+    evppi: float = field(metadata=in_text(DIGITS))
+    evppi_se: float
+    evpi: float = field(metadata=in_text(DIGITS))
+    evpi_se: float
+    participants: float
+    n: int
+    raw: float
+    r2: float = float("nan")
+    misfit: float = float("nan")
+    note: str = ""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class EvsiTable(MoneyTable):
+    """The EVSI of a study for several sizes. Immutable; it prints as a table.
+
+    rows : one for each size and willingness to pay, in this order.
+    level : of the intervals.
+    covariance : (K, J, J), of the estimates of J sizes, for each of K values of the willingness to pay.
+    notes : remarks on the study and the tables, without full stops.
+    population : the number of decisions that values are for; None for one.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> study = cbq.voi.studies.Normal(sd=2.0)
+    >>> found = cbq.evsi({"old": 0 * risk, "new": risk}, {"risk": risk}, "risk", study, sizes=[10, 40])
+    >>> len(found.rows), found.covariance.shape
+    (2, (1, 2, 2))
+    """
+
+    rows: tuple[EvsiRow, ...]
+    level: float = 0.95
+    covariance: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    notes: tuple[str, ...] = ()
+    population: float | None = None
+
+    _money = ("evsi", "se", "lower", "upper", "evppi", "evppi_se", "evpi", "evpi_se", "raw")
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of the study, in increasing order."""
+        return sorted({row.size for row in self.rows})
+
+    def for_population(self, population: float) -> EvsiTable:
+        """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""
+        found = super().for_population(population)
+        covariance = population * (population * self.covariance)
+        covariance.setflags(write=False)
+        return replace(found, covariance=covariance)
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
+        """A figure of EVSI over the size of the study, with bands, and EVPPI, which it does not exceed, as a line.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        from cbq.voi.figures import plot_evsi
+
+        return plot_evsi(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.voi.pages import study_page
+
+        return study_page(self, None, title, repeat)
 
 
 def evsi(
@@ -58,7 +176,7 @@ def evsi(
     ----------
     outputs, inputs : as in `evppi_table`.
     pars : the inputs that the study is about: a column of `inputs`, or a list of them, which is one set.
-    study : what it would observe; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
+    study : its observations; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
         `studies.Survival(follow_up=5.0)`, `studies.Trial([...])`, or a function simulate(row, n, rng) that returns a
         summary (q,). With several inputs, each has a group of participants of its own.
     sizes : the numbers of participants (of each group), such as [20, 50, 100].
@@ -78,149 +196,108 @@ def evsi(
     """
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     kind, numbers = as_study(study), _sizes(sizes)
-    input_table = tables.ColumnTable.of(inputs, "inputs")
+    input_table = ColumnTable.of(inputs, "inputs")
     described = read_outputs(outputs, {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay})
-    tables.check_same_rows(described.table, input_table)
+    check_same_rows(described.table, input_table)
     names = _names(pars, input_table)
     columns = _columns(kind, names, input_table)
     (learned,), _ = column_sets([[*columns]], input_table)
     check_not_inputs(described, input_table, learned.members)
-    values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
-    if is_sorted(values) or is_sorted(learned.columns):  # not the order of a Markov chain
-        order = np.random.default_rng(seed).permutation(len(values))
-        values, learned = values[order], replace(learned, columns=learned.columns[order])
-        columns = {name: each[order] for name, each in columns.items()}
-    found = _Values.of(Contrasts.of(values, decisions), learned, columns, kind, numbers, seed)
+    values, decisions, unit = scale_net_benefits(described.values, described.decisions)
+    order = row_order([values, learned.columns], seed)
+    values, learned = values[order], learned.take(order)
+    columns = {name: each[order] for name, each in columns.items()}
+    found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)
     learned = replace(learned, label=", ".join(names))
-    participants = [
-        kind.participants(size, len([name for name in names if name not in kind.further_inputs])) for size in numbers
-    ]
-    rows, covariance = _rows(learned, numbers, participants, found, values, decisions, unit, level)
+    about = len([name for name in names if name not in kind.further_inputs])
+    participants = [kind.participants(size, about) for size in numbers]
+    rows, covariance = _rows(learned, numbers, participants, found, (values, decisions, unit), level)
     return EvsiTable(rows, level, covariance, _notes(kind, found, described.notes))
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The values of a study for each size, that of learning its inputs, and how they were found."""
+    """The values of a study for each size, the value of learning its inputs, and how they were found."""
 
     sizes: list[SetValue]
     inputs: SetValue
     method: str
 
-    @classmethod
-    def of(
-        cls,
-        contrasts: Contrasts,
-        learned: ColumnSet,
-        columns: dict[str, Array],
-        study: Study,
-        sizes: Sequence[int],
-        seed: int,
-    ) -> _Values:
-        n = len(contrasts.y)
-        nothing = SetValue.nothing(len(contrasts.maps), n)
-        if not learned.columns.shape[1]:  # of constant columns
-            return cls([nothing] * len(sizes), nothing, FROM_INPUT)
-        rows = evenly(n, MAX_EFFECT_ROWS)
-        (theta, *more) = columns.values()
-        if not more and study.result_probabilities(theta[:1], sizes[0]) is not None:
-            return cls._from_input(contrasts, learned, theta, study, sizes, seed, rows)
-        fitted = fitted_sizes(sizes)
-        summaries = [*study.summaries(columns, fitted, np.random.default_rng([seed, 1]))]
-        found: dict[int, SetValue] = {}
 
-        def one(j: int) -> None:
-            given = learned.columns if j == len(fitted) else _informative_columns(summaries[j], fitted[j])
-            random = np.random.default_rng(seed)
-            found[j] = analyse(contrasts, given, random, rows) if given.shape[1] else nothing
+def _values(
+    contrasts: Contrasts, known: Array, columns: dict[str, Array], study: Study, sizes: Sequence[int], seed: int
+) -> _Values:
+    """The values of all sizes. known : (n, p), the informative columns of the inputs of the study."""
+    nothing, rows = SetValue.nothing(len(contrasts.maps), len(known)), evenly(len(known), MAX_EFFECT_ROWS)
+    if not known.shape[1]:  # constant inputs
+        return _Values([nothing] * len(sizes), nothing, FROM_INPUT)
+    (theta, *more) = columns.values()
+    if not more and study.result_probabilities(theta[:1], sizes[0]) is not None:
+        return _values_from_input(contrasts, known, theta, study, sizes, seed, rows)
+    fitted = fitted_sizes(sizes)
+    summaries = study.summaries(columns, fitted, np.random.default_rng([seed, 1]))
+    given = [_informative_columns(each, size) for each, size in zip(summaries, fitted, strict=True)]
 
-        run_in_pool(one, len(fitted) + 1, min(workers(), len(fitted) + 1))
-        several = between_sizes(fitted, [found[j] for j in range(len(fitted))], sizes)
-        return cls(several, found[len(fitted)], FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES)
+    def value(learned: Array) -> SetValue:
+        return analyse(contrasts, learned, np.random.default_rng(seed), rows) if learned.shape[1] else nothing
 
-    @classmethod
-    def _from_input(
-        cls,
-        contrasts: Contrasts,
-        learned: ColumnSet,
-        theta: Array,
-        study: Study,
-        sizes: Sequence[int],
-        seed: int,
-        rows: Integers,
-    ) -> _Values:
-        """From one regression on the input theta (n,)."""
-        random = np.random.default_rng(seed)
-        with one_blas_thread():
-            regressions = regress(contrasts, learned.columns, random)
-            if regressions is None:
-                nothing = SetValue.nothing(len(contrasts.maps), len(theta))
-                return cls([nothing] * len(sizes), nothing, FROM_INPUT)
-            inputs = value_of_learning(regressions, random, rows)
-            at_sites = regressions.sites.means(theta[:, None])[:, 0]
-            found = []
-            for size in sizes:
-                probabilities = study.result_probabilities(at_sites, size)
-                assert probabilities is not None
-                value = value_of_results(regressions, probabilities, np.random.default_rng(seed), rows)
-                found.append(replace(value, misfit=inputs.misfit))
-        return cls(found, inputs, FROM_INPUT)
+    *found, inputs = in_pool(value, [*given, known])
+    method = FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES
+    return _Values(between_sizes(fitted, found, sizes), inputs, method)
+
+
+def _values_from_input(
+    contrasts: Contrasts, known: Array, theta: Array, study: Study, sizes: Sequence[int], seed: int, rows: Integers
+) -> _Values:
+    """The values of all sizes from one regression on the input theta (n,)."""
+    random = np.random.default_rng(seed)
+    with one_blas_thread():
+        found = regress(contrasts, known, random)
+        if found is None:
+            nothing = SetValue.nothing(len(contrasts.maps), len(theta))
+            return _Values([nothing] * len(sizes), nothing, FROM_INPUT)
+        inputs = value_of_learning(found, random, rows)
+        at_sites, values = found.sites.means(theta[:, None])[:, 0], []
+        for size in sizes:
+            probabilities = study.result_probabilities(at_sites, size)
+            assert probabilities is not None
+            value = value_of_results(found, probabilities, np.random.default_rng(seed), rows)
+            values.append(replace(value, misfit=inputs.misfit))
+    return _Values(values, inputs, FROM_INPUT)
 
 
 def _rows(
-    learned: ColumnSet,
-    sizes: Sequence[int],
-    participants: Sequence[float],
-    found: _Values,
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
+    learned: ColumnSet, sizes: Sequence[int], participants: Sequence[float], found: _Values, draws: Scaled, level: float
 ) -> tuple[tuple[EvsiRow, ...], Array]:
     """A row for each of J sizes and K values of the willingness to pay, and covariances (K, J, J)."""
-    n, J = len(values), len(sizes)
-    perfect, perfect_se = (unit * x for x in perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
-    every = [*found.sizes, found.inputs]
-    raw, se = (unit * np.stack([getattr(each, name) for each in every]) for name in ("evppi", "se"))  # (J + 1, K)
-    se = np.where(se > np.maximum(ROUNDING * perfect, 1e-13 * unit), se, 0.0)
-    by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
-    moved = np.stack([increasing_estimates(each, errors, evpi) for each, errors, evpi in by_threshold], axis=1)
-    z = float(ndtri(0.5 * (1.0 + level)))
-    most = perfect + z * perfect_se
-    thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
-    duplicates = tables.count_duplicates(np.column_stack([values, learned.columns]))
+    n, J = len(draws[0]), len(sizes)
+    known = Estimates.of([*found.sizes, found.inputs], draws, level, increasing_estimates)
+    duplicates = count_duplicates(np.column_stack([draws[0], learned.columns]))
     rows = tuple(
         EvsiRow(
             pars=learned.label,
             size=sizes[j],
-            willingness_to_pay=threshold,
-            evsi=float(moved[j, k]),
-            se=float(se[j, k]),
-            lower=max(float(moved[j, k] - z * se[j, k]), 0.0),
-            upper=float(min(moved[j, k] + z * se[j, k], most[k])),
-            evppi=float(moved[J, k]),
-            evppi_se=float(se[J, k]),
-            evpi=float(perfect[k]),
-            evpi_se=float(perfect_se[k]),
+            evsi=float(known.values[j, k]),
+            evppi=float(known.values[J, k]),
+            evppi_se=float(known.se[J, k]),
             participants=participants[j],
             n=n,
-            raw=float(raw[j, k]),
-            r2=float(every[j].r2[k]),
-            misfit=every[j].misfit,
+            r2=float(value.r2[k]),
+            misfit=value.misfit,
             note="; ".join(
                 [
                     *learned.notes,
-                    *["moved to grow with the size (raw is the estimate before)"]
-                    * bool(abs(moved[j, k] - raw[j, k]) > NOTE_MOVED * se[j, k] > 0),
-                    *notes_on_regression(every[j], k),
-                    *notes_on_rows(every[j], n, duplicates, False),
+                    *["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k),
+                    *notes_on_regression(value, k),
+                    *notes_on_rows(value, n, duplicates, False),
                 ]
             ),
+            **known.fields(j, k),
         )
-        for j in range(J)
-        for k, threshold in enumerate(thresholds)
+        for j, value in enumerate(found.sizes)
+        for k in range(len(known.prices))
     )
-    return rows, _covariances(found.sizes, se[:J])
+    return rows, _covariances(found.sizes, known.se[:J])
 
 
 def _covariances(found: Sequence[SetValue], se: Array) -> Array:
@@ -263,7 +340,7 @@ def _sizes(sizes: Any) -> list[int]:
     return sorted({int(each) for each in given})
 
 
-def _names(pars: Any, inputs: tables.ColumnTable) -> list[str]:
+def _names(pars: Any, inputs: ColumnTable) -> list[str]:
     """The names of the inputs that the study is about, which are one set."""
     several = [pars] if isinstance(pars, str | int | np.integer) and not isinstance(pars, bool) else pars
     if is_list(several) and len(several) == 1 and is_list(several[0]):
@@ -273,8 +350,8 @@ def _names(pars: Any, inputs: tables.ColumnTable) -> list[str]:
     return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
 
 
-def _columns(study: Study, names: Sequence[str], inputs: tables.ColumnTable) -> dict[str, Array]:
-    """The inputs (n,) that the study is about, and those that it depends on beside them."""
+def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
+    """The inputs (n,) that the study is about, and the further inputs that it depends on."""
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
         raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")
@@ -286,7 +363,7 @@ def _columns(study: Study, names: Sequence[str], inputs: tables.ColumnTable) -> 
 
 def _informative_columns(summary: Array, size: int) -> Array:
     """The columns of a summary (n, q) that vary and that others do not determine, in units near 1."""
-    columns = tables.scale_columns(summary)[0]
+    columns = scale_columns(summary)[0]
     kept, _ = informative(columns, [""] * columns.shape[1])
     if len(columns) < MIN_ROWS_PER_COLUMN * (len(kept) + 1):
         raise ValueError(
@@ -294,3 +371,44 @@ def _informative_columns(summary: Array, size: int) -> Array:
             f"least {MIN_ROWS_PER_COLUMN * (len(kept) + 1)} rows, but there are {len(columns)}: return fewer."
         )
     return columns[:, kept]
+
+
+def fitted_sizes(sizes: Sequence[int]) -> list[int]:
+    """All of the sizes, in increasing order, if they are few; otherwise some, with about equal ratios."""
+    if len(sizes) <= MAX_FITS:
+        return list(sizes)
+    logs, found = np.log(sizes), [0, len(sizes) - 1]
+    while len(found) < MAX_FITS:  # the one that is farthest from those chosen
+        gaps = np.min(np.abs(logs[:, None] - logs[found]), axis=1)
+        found.append(int(np.argmax(gaps)))
+    return [sizes[i] for i in sorted(found)]
+
+
+def between_sizes(fitted: Sequence[int], values: Sequence[SetValue], sizes: Sequence[int]) -> list[SetValue]:
+    """The values of all sizes, from the values of fitted sizes: monotone cubic interpolation over log size.
+
+    A size that was fitted keeps its value.
+    """
+    if len(fitted) == len(sizes):
+        return list(values)
+    from scipy.interpolate import PchipInterpolator  # slow to import
+
+    x, at = np.log(fitted), np.log(sizes)
+    fields = {
+        name: PchipInterpolator(x, np.stack([getattr(each, name) for each in values]))(at) for name in INTERPOLATED
+    }
+    found = []
+    for i, size in enumerate(sizes):
+        j = int(np.clip(np.searchsorted(fitted, size) - 1, 0, len(fitted) - 2))
+        share = float((at[i] - x[j]) / (x[j + 1] - x[j]))
+        nearer = values[j + round(share)]
+        here: dict[str, Any] = {name: np.asarray(column[i]) for name, column in fields.items()}
+        found.append(replace(nearer, **here, effects=_mixed(values[j], values[j + 1], share)))
+    return found
+
+
+def _mixed(left: SetValue, right: SetValue, share: float) -> Array | None:
+    """The effects of rows (R, K) at this share of the way from one size to the next."""
+    if left.effects is None or right.effects is None:
+        return left.effects if right.effects is None else right.effects
+    return np.asarray((1.0 - share) * left.effects + share * right.effects)

@@ -1,10 +1,9 @@
-"""The expected net benefit of sampling (ENBS): what a study is worth to a population, less what it costs."""
+"""The expected net benefit of sampling (ENBS): the value of a study for a population, less its cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from os import PathLike
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,20 +11,26 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
-from cbq.common.tables import short
-from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
-from cbq.voi.populations import at_least_0, multiplier
-from cbq.voi.populations import population as people
-from cbq.voi.result import DIGITS
-from cbq.voi.sample_result import EvsiRow, EvsiTable
-from cbq.voi.shown import PricedTable, hand_on, one_price, table_cells
+from cbq.report.document import Page
+from cbq.report.table import in_text
+from cbq.voi.information import DIGITS, PricedTable, one_price
+from cbq.voi.perfect import at_least_0, multiplier
+from cbq.voi.perfect import population as people
+from cbq.voi.sample_information import EvsiRow, EvsiTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWS = 20_000  # of EVSI of all sizes jointly, for probabilities
 OfSize = float | Callable[[int], float]
+
+
+def percent(probability: float) -> str:
+    """A probability that was counted among draws, none of which make it certain."""
+    if probability < 0.005:
+        return "<1%"
+    return ">99%" if probability > 0.995 else f"{probability:.0%}"
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,19 @@ class EnbsRow:
     [80.0, 170.0]
     """
 
-    pars: str
-    size: int
-    willingness_to_pay: float | None
+    pars: str = field(metadata=in_text())
+    size: int = field(metadata=in_text())
+    willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
     participants: float
-    population: float
-    evsi: float
-    cost: float
-    enbs: float
-    se: float
-    lower: float
-    upper: float
-    best: float
-    worthwhile: float
+    population: float = field(metadata=in_text(DIGITS))
+    evsi: float = field(metadata=in_text(DIGITS))
+    cost: float = field(metadata=in_text(DIGITS))
+    enbs: float = field(metadata=in_text(DIGITS))
+    se: float = field(metadata=in_text(2))
+    lower: float = field(metadata=in_text(DIGITS))
+    upper: float = field(metadata=in_text(DIGITS))
+    best: float = field(metadata=in_text(percent))
+    worthwhile: float = field(metadata=in_text(percent))
     note: str = ""
 
 
@@ -102,18 +107,9 @@ class EnbsTable(PricedTable):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.sample_plot import plot_enbs
+        from cbq.voi.figures import plot_enbs
 
-        return with_labels(plot_enbs(self, ax), ax, title, xlabel, ylabel)
-
-    def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: question, chart, table and how to repeat it.
-
-        title : of the page. repeat : code or a command that makes this table.
-        """
-        from cbq.voi.sample_report import study_page
-
-        hand_on(lambda title, repeat: study_page(None, self, title, repeat), path, title, repeat)
+        return plot_enbs(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def in_words(self, willingness_to_pay: float | None = None) -> str:
         """Which size is best at one of `prices`, in a sentence without a full stop."""
@@ -128,24 +124,17 @@ class EnbsTable(PricedTable):
             f"with probability {percent(row.worthwhile)}"
         )
 
-    def _cells(self) -> tuple[list[list[str]], list[str]]:
-        cells: dict[str, Callable[[EnbsRow], str]] = {
-            "pars": lambda row: row.pars,
-            "size": lambda row: str(row.size),
-            "willingness to pay": lambda row: "" if row.willingness_to_pay is None else f"{row.willingness_to_pay:g}",
-            "population": lambda row: short(row.population, DIGITS),
-            "evsi": lambda row: short(row.evsi, DIGITS),
-            "cost": lambda row: short(row.cost, DIGITS),
-            "enbs": lambda row: short(row.enbs, DIGITS),
-            "se": lambda row: short(row.se, 2),
-            "lower": lambda row: short(row.lower, DIGITS),
-            "upper": lambda row: short(row.upper, DIGITS),
-            "best": lambda row: percent(row.best),
-            "worthwhile": lambda row: percent(row.worthwhile),
-        }
-        sentences = [self.in_words(price) for price in self.prices]
-        legend = f"Intervals of {100 * self.level:.4g}%."
-        return table_cells(self.rows, cells, legend, [*(s[0].upper() + s[1:] for s in sentences), *self.notes])
+    def _legend(self) -> str:
+        return f"Intervals of {100 * self.level:.4g}%."
+
+    def _remarks(self) -> list[str]:
+        words = [self.in_words(price) for price in self.prices]
+        return [*(each[0].upper() + each[1:] for each in words), *self.notes]
+
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.voi.pages import study_page
+
+        return study_page(None, self, title, repeat)
 
 
 def enbs(
@@ -168,7 +157,7 @@ def enbs(
     population : the number of people whose decision the study serves: for each year if `horizon` is given, else in all.
     horizon : the years until the decision is not made any more, from now on.
     discount : the annual rate, such as 0.035, at which those who come later count less. The cost is spent now.
-    fixed_cost : of the study, beside that of participants.
+    fixed_cost : of the study, beside the cost of participants.
     delay : the years until its results are there, a number or a function of the size: those who come before do not
         profit. It needs a horizon.
     rng : a generator or a seed, for draws of EVSI from which probabilities are counted.
@@ -195,35 +184,29 @@ def enbs(
     fixed = number(fixed_cost, "fixed_cost")
     costs = np.array([_at_size(cost, "cost", n, participants[n]) + fixed for n in sizes])
     served = np.array([_population(population, horizon, discount, delay, n) for n in sizes])
-    rows: dict[tuple[int, int], EnbsRow] = {}
+    reach, rows = float(ndtri(0.5 * (1.0 + evsi.level))), {}
     for k, price in enumerate(evsi.prices):
         given = evsi.at(price)
         draws = _draws(given, evsi.covariance[k], random) * served - costs  # (S, J)
         best = np.where(np.max(draws, axis=1) > 0, np.argmax(draws, axis=1), -1)
-        for j, row in enumerate(given):
-            chances = float(np.mean(best == j)), float(np.mean(draws[:, j] > 0))
-            rows[j, k] = _row(row, served[j], costs[j], evsi.level, *chances)
+        for j, (row, number_served, spent) in enumerate(zip(given, served.tolist(), costs.tolist(), strict=True)):
+            rows[j, k] = EnbsRow(
+                pars=row.pars,
+                size=row.size,
+                willingness_to_pay=price,
+                participants=row.participants,
+                population=number_served,
+                evsi=number_served * row.evsi,
+                cost=spent,
+                enbs=number_served * row.evsi - spent,
+                se=number_served * row.se,
+                lower=number_served * max(row.evsi - reach * row.se, 0.0) - spent,
+                upper=number_served * min(row.evsi + reach * row.se, row.upper) - spent,
+                best=float(np.mean(best == j)),
+                worthwhile=float(np.mean(draws[:, j] > 0)),
+                note=row.note,
+            )
     return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes)
-
-
-def _row(row: EvsiRow, served: float, cost: float, level: float, best: float, worthwhile: float) -> EnbsRow:
-    reach = float(ndtri(0.5 * (1.0 + level))) * row.se
-    return EnbsRow(
-        pars=row.pars,
-        size=row.size,
-        willingness_to_pay=row.willingness_to_pay,
-        participants=row.participants,
-        population=float(served),
-        evsi=float(served * row.evsi),
-        cost=float(cost),
-        enbs=float(served * row.evsi - cost),
-        se=float(served * row.se),
-        lower=float(served * max(row.evsi - reach, 0.0) - cost),
-        upper=float(served * min(row.evsi + reach, row.upper) - cost),
-        best=best,
-        worthwhile=worthwhile,
-        note=row.note,
-    )
 
 
 def _draws(rows: Sequence[EvsiRow], covariance: Array, rng: np.random.Generator) -> Array:
@@ -253,10 +236,3 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
         named = "delay" if wait > 0 else "discount"
         raise ValueError(f"{named} needs horizon=, and population= as the number for each year.")
     return multiplier(yearly)
-
-
-def percent(probability: float) -> str:
-    """A probability that was counted among draws, none of which make it certain."""
-    if probability < 0.005:
-        return "<1%"
-    return ">99%" if probability > 0.995 else f"{probability:.0%}"

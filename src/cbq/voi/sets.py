@@ -1,26 +1,33 @@
-"""The sets of inputs whose value is asked for: their columns in numbers, without those that say nothing new."""
+"""The sets of inputs to value: their columns in numbers, without redundant ones, and the order of their EVPPI.
+
+EVPPI is at least 0, at most EVPI, and at most the EVPPI of a superset.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common.arrays import Array, Integers
 from cbq.common.checks import as_text, listed, shown
+from cbq.common.series import is_sorted
 from cbq.nested.decisions import is_list, positions
-from cbq.voi.roles import select_inputs
-from cbq.voi.tables import ColumnTable, scale_columns
+from cbq.samples.columns import ColumnTable
+from cbq.voi.outputs import scale_columns
+from cbq.voi.roles import left_out_note, select_inputs
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
 CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
 DEPENDENT_BELOW = 1e-13  # variance of a standardised column beside its regression on others, per column
 MAX_LEVELS = 12  # of a category: the rarest ones beyond are taken together
 CONSTANT = "constant, so that there is nothing to learn"
+MIN_RELATIVE_SE = 1e-3  # relative to the largest: a standard error of 0 would fix its estimate
+ROUNDING = 1e-12  # relative to the largest value, or to EVPI: smaller values are rounded to 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +36,7 @@ class ColumnSet:
 
     label : its name in results. members : the positions of its columns in the table of inputs.
     columns : their values (n, p) in units near 1, of which none is constant or determined by the others. p may be 0.
-    notes : remarks on what was left out, without full stops. names : of the members.
+    notes : remarks on omitted columns, without full stops. names : of the members.
     """
 
     label: str
@@ -37,6 +44,10 @@ class ColumnSet:
     columns: Array
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+
+    def take(self, rows: Integers | slice) -> ColumnSet:
+        """The set in these rows."""
+        return replace(self, columns=self.columns[rows])
 
 
 def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tuple[list[ColumnSet], tuple[str, ...]]:
@@ -66,17 +77,14 @@ def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tup
     return sets, tuple(notes)
 
 
-def left_out_note(left: Mapping[str, str]) -> str:
-    """What was left out and why, in words, and how to have it all the same."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in left.items():
-        reasons.setdefault(why, []).append(name)
-    what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
-    return f"Not taken for inputs: {what}; name a column in pars= to value it all the same"
+def row_order(columns: Sequence[Array], seed: int) -> Integers | slice:
+    """An order for the rows of these columns (n, k): at random if some column is sorted, which is no Markov chain's."""
+    sorted_rows = any(map(is_sorted, columns))
+    return np.random.default_rng(seed).permutation(len(columns[0])) if sorted_rows else slice(None)
 
 
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:
-    """Each input alone, or all pairs of those that are not constant."""
+    """Each input alone, or all pairs of inputs that are not constant."""
     at = {name: i for i, name in enumerate(inputs.names)}
 
     def read(name: str) -> Any:
@@ -84,7 +92,7 @@ def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[lis
         return inputs.take(at[name])
 
     names, left = select_inputs(inputs.names, read, used)
-    notes = (left_out_note(left),) if left else ()
+    notes = (left_out_note(left, f"pars={names!r}" if pars == "all" else ""),) if left else ()
     sets = [_column_set([at[name]], inputs, f"column {name!r}", by_position=True) for name in names]
     if pars == "pairs":
         some = [next(iter(each.members)) for each in sets if each.columns.shape[1]]
@@ -176,3 +184,50 @@ def _in_numbers(inputs: ColumnTable, i: int) -> tuple[Array, str]:
     if len(levels) == 1:
         return np.zeros((inputs.n, 1)), ""
     return indicators, f"{name!r} has {len(levels)} categories" * (len(levels) > 2)
+
+
+def monotone_estimates(estimates: Array, errors: Array, sets: Sequence[frozenset[int]], evpi: float) -> Array:
+    """The nearest values (J,) to the estimates (J,) of EVPPI that respect its order.
+
+    EVPPI is at least 0, at most EVPI, and at most the EVPPI of a superset. Distances are in units of standard errors
+    (J,). With constraints C x >= c, the minimum of |(x - e) / s|^2 is x = e + s^2 C'l with multipliers l >= 0 that
+    minimise |s C'l|^2 / 2 - l.(c - C e): non-negative least squares with one row more (Lawson and Hanson, chapter 23).
+    """
+    from scipy.optimize import nnls  # slow to import
+
+    C, c = _order_constraints(sets, evpi)
+    unit = max(float(np.max(np.abs(estimates))), evpi, np.finfo(float).tiny)
+    largest = float(np.max(errors))
+    s = np.maximum(errors / largest, MIN_RELATIVE_SE) if largest > 0 else np.ones(len(errors))
+    violation = (c - C @ estimates) / unit
+    if np.all(violation <= 0):
+        return np.where(estimates > ROUNDING * unit, estimates, 0.0)
+    # Least distance: u = (x - e) / s of least norm with (C s) u >= violation.
+    system = np.vstack([(C * s).T, violation])
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    multipliers = nnls(system, target)[0]
+    rest = system @ multipliers - target
+    moved = estimates - unit * s * rest[:-1] / rest[-1]
+    return np.asarray(np.where(moved > ROUNDING * unit, np.minimum(moved, evpi), 0.0))
+
+
+def _order_constraints(sets: Sequence[frozenset[int]], evpi: float) -> tuple[Array, Array]:
+    """C and c with C x >= c for the EVPPI x (J,) of the sets."""
+    unit = np.eye(len(sets))
+    rows, bounds = [], []
+    for j, each in enumerate(sets):
+        subsets = [i for i, other in enumerate(sets) if i != j and other <= each]
+        rows += [unit[j], -unit[j], *(unit[j] - unit[i] for i in subsets)]
+        bounds += [0.0, -evpi, *(0.0 for _ in subsets)]
+    return np.array(rows), np.array(bounds)
+
+
+def increasing_estimates(estimates: Array, errors: Array, evpi: float) -> Array:
+    """The nearest increasing values (J,) between 0 and EVPI to the estimates (J,), in units of their errors (J,)."""
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    largest = float(np.max(errors))
+    s = np.maximum(errors / largest, MIN_RELATIVE_SE) if largest > 0 else np.ones(len(errors))
+    found = np.clip(isotonic_regression(estimates, weights=s**-2.0).x, 0.0, evpi)
+    return np.asarray(np.where(found > ROUNDING * evpi, found, 0.0))

@@ -26,7 +26,7 @@ MAX_EXACT_TIMES = 200  # events whose times are drawn one by one; the sum of mor
 
 
 class Study(ABC):
-    """A study of some inputs. Subclasses are what it observes.
+    """A study of some inputs. Subclasses differ in their observations.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Study(ABC):
 
     @property
     def further_inputs(self) -> tuple[str, ...]:
-        """The names of inputs that the study depends on, beside those that it is about."""
+        """The names of further inputs that the study depends on, beside its subject."""
         return ()
 
     def participants(self, size: int, pars: int) -> float:
@@ -44,7 +44,7 @@ class Study(ABC):
         return float(size * pars)
 
     def check(self, columns: Columns) -> None:  # noqa: B027, most studies of the user's own need none
-        """Raise if the columns cannot be what the study is about."""
+        """Raise if the columns cannot be the subject of the study."""
 
     def result_probabilities(self, theta: Array, size: int) -> Array | None:
         """The probabilities (s, Y) of each of Y results of a study of one input, at its values theta (s,).
@@ -261,7 +261,7 @@ class Trial(Study):
     """A study with several arms: the first is about the first input, the second about the second, and so on.
 
     arms : a study for each input.
-    ratio : the participants of each arm, in units of the size (default: 1 for each, so that a size is that of an arm).
+    ratio : the participants of each arm, in units of the size (default: 1 for each: a size is the size of an arm).
 
     Examples
     --------
@@ -391,7 +391,7 @@ def as_study(study: Any, name: str = "study") -> Study:
 
 
 def _between(below: Array) -> Array:
-    """The probabilities (s, Y) of cells, from those of being below their edges (s, Y - 1)."""
+    """The probabilities (s, Y) of cells, from the probabilities (s, Y - 1) to be below their edges."""
     s = len(below)
     return np.maximum(np.diff(np.concatenate([np.zeros((s, 1)), below, np.ones((s, 1))], axis=1), axis=1), 0.0)
 

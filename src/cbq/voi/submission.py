@@ -1,22 +1,163 @@
-"""What the appendix of a submission has: ICERs, the plane, acceptability, EVPI and EVPPI, and a page of it all."""
+"""Which decision is best in how many of the draws, and all parts of the appendix of a submission together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.checks import file_name, generator, text
+from cbq.common.arrays import Array, Integers
+from cbq.common.checks import between_0_and_1, generator
 from cbq.nested.decisions import Name
-from cbq.voi.acceptability import Acceptability, ceac
-from cbq.voi.icer_table import IcerTable, icers
-from cbq.voi.information import Evpi, evpi, values_of_information
-from cbq.voi.plane import CePlane, ce_plane, slope_of_line
-from cbq.voi.result import EvppiTable
+from cbq.report.table import Column, Table, sentences, write_page
+from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
+from cbq.voi.information import EvppiTable, values_of_information
+from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
+from cbq.voi.perfect import Evpi, evpi
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Acceptability(Table):
+    """The probability of each of D decisions to be best, for K values of the willingness to pay.
+
+    decisions : their names.
+    willingness_to_pay : (K,), or None if the outputs are net benefits (K = 1).
+    probability, lower, upper : (K, D), the shares of draws and the ends of their intervals, which allow for the draws
+        being a sample.
+    best : (K,), the decisions with the largest mean net benefit, by position: the ones to choose.
+    n : the number of draws. level : of the intervals. notes : remarks on the outputs, without full stops.
+
+    Examples
+    --------
+    >>> net_benefits = {"old": [0.0, 0.0, 0.0, 0.0], "new": [1.0, 2.0, -1.0, 3.0]}
+    >>> found = cbq.voi.ceac(net_benefits)
+    >>> found.probability
+    array([[0.25, 0.75]])
+    >>> found.frontier
+    array([0.75])
+    """
+
+    decisions: tuple[str, ...]
+    willingness_to_pay: Array | None
+    probability: Array
+    lower: Array
+    upper: Array
+    best: Integers
+    n: int
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+
+    _most = 12
+
+    def __post_init__(self) -> None:
+        for name in ("willingness_to_pay", "probability", "lower", "upper", "best"):
+            if (given := getattr(self, name)) is not None:
+                array = np.array(given)
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+
+    @property
+    def frontier(self) -> Array:
+        """The probability (K,) that the decision with the largest mean net benefit is best (CEAF)."""
+        return np.asarray(np.take_along_axis(self.probability, self.best[:, None], axis=1)[:, 0])
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
+        """The curves with their bands, and the frontier on top; bars, if there is one willingness to pay.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        from cbq.voi.figures import plot_acceptability
+
+        return plot_acceptability(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+
+    columns = Table.to_columns
+
+    def _columns(self) -> Iterator[Column]:
+        K, D = self.probability.shape
+        if self.willingness_to_pay is not None:
+            yield Column("willingness_to_pay", np.repeat(self.willingness_to_pay, D).tolist())
+        yield Column("decision", list(self.decisions) * K)
+        for name in ("probability", "lower", "upper"):
+            yield Column(name, getattr(self, name).ravel().tolist())
+        yield Column("frontier", (np.arange(D) == self.best[:, None]).ravel().tolist())
+
+    def _in_text(self) -> Iterator[Column]:
+        """A row for each willingness to pay, with a column for each decision."""
+        if self.willingness_to_pay is not None:
+            yield Column("willingness_to_pay", self.willingness_to_pay, "{:g}".format)
+        for name, share in zip(self.decisions, self.probability.T, strict=True):
+            yield Column(name, share, "{:.3f}".format, name)
+        yield Column("best on average", [self.decisions[d] for d in self.best], str)
+
+    def _below(self) -> list[str]:
+        half = float(np.max(self.upper - self.lower)) / 2
+        legend = f"The share of {self.n} draws in which each is best, to within {half:.3f} at {100 * self.level:.4g}%."
+        return [legend, *sentences(self.notes)]
+
+
+def ceac(
+    outputs: Any,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    decisions: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Acceptability:
+    """The cost-effectiveness acceptability curve (CEAC) and frontier (CEAF): how often each decision is best.
+
+    Parameters
+    ----------
+    outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`: net benefits, or effects and costs with a number or
+        a vector.
+    decisions : their names, by default as the columns suggest.
+    level : of the intervals of probabilities (Wilson's, for a share of so many draws). Draws that are
+        autocorrelated in their order count as fewer.
+
+    Where several decisions are equally good, a draw counts for each in equal parts, so that probabilities sum to 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"qaly_A": rng.normal(1, 0.1, 500), "qaly_B": rng.normal(1.2, 0.1, 500)}
+    >>> table |= {"cost_A": np.full(500, 1000.0), "cost_B": np.full(500, 3000.0)}
+    >>> options = {"effects": ["qaly_A", "qaly_B"], "costs": ["cost_A", "cost_B"]}
+    >>> found = cbq.voi.ceac(table, **options, willingness_to_pay=[0, 50_000])
+    >>> found.best, found.probability[0]
+    (array([0, 1]), array([1., 0.]))
+    """
+    level = between_0_and_1(level, "level")
+    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    draws = NetBenefitDraws.read(outputs, options, decisions)
+    each = [_at_one_price(benefits, size, level) for benefits, size in draws.benefits()]
+    probability, lower, upper, best = (np.array(values) for values in zip(*each, strict=True))
+    price = draws.decisions.willingness_to_pay
+    prices = None if price is None else np.ravel(price)
+    return Acceptability(draws.names, prices, probability, lower, upper, best, len(draws.values), level, draws.notes)
+
+
+def _at_one_price(benefits: Array, size: Array, level: float) -> tuple[Array, Array, Array, int]:
+    """Shares with their intervals (D,), and the best on average, for net benefits (n, D) of terms of this size."""
+    top = np.max(benefits, axis=1, keepdims=True)
+    wins = (benefits >= top - TIE * size).astype(np.float64)
+    wins /= np.sum(wins, axis=1, keepdims=True)
+    share = np.mean(wins, axis=0)
+    return (
+        share,
+        *wilson_interval(share, effective_sizes(wins, benefits), level),
+        int(np.argmax(np.mean(benefits, axis=0))),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,13 +189,9 @@ class Appendix:
 
         title : of the page. repeat : code or a command that makes these results.
         """
-        from cbq.voi.appendix_page import appendix_page
+        from cbq.voi.pages import appendix_page
 
-        name = file_name(path, "path")
-        for value, argument in ((title, "title"), (repeat, "repeat")):
-            if value is not None:
-                text(value, argument)
-        appendix_page(self, title, repeat).write(name)
+        write_page(lambda: appendix_page(self, title, repeat), path, title=title, repeat=repeat)
 
     def __str__(self) -> str:
         """The tables of all parts under their names."""
@@ -99,7 +236,7 @@ def appendix(
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`.
     inputs, pars, rng : as in `cbq.evppi_table`; without inputs there is no EVPPI.
-    decisions : their names, by default those that the columns tell.
+    decisions : their names, by default as the columns suggest.
     reference : the decision that the plane compares with, as in `cbq.voi.ce_plane`.
     line : the willingness to pay of the line in the plane (default: the middle one).
     level : of all intervals.
@@ -120,7 +257,7 @@ def appendix(
     accepted = ceac(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
     if accepted.willingness_to_pay is None and (reference is not None or at is not None):
         raise ValueError(
-            "reference= and line= are for the plane of effects and costs, but the outputs are net "
+            "reference and line= are for the plane of effects and costs, but the outputs are net "
             "benefits: leave them out."
         )
     table, plane = None, None

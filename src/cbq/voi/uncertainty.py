@@ -1,4 +1,7 @@
-"""The variance of an EVPPI that is due to the regressions: from posterior draws, and from residuals."""
+"""Net benefits as linear functions of canonical outputs, and the variance of an EVPPI that is due to the regressions.
+
+The variance comes from posterior draws of the regression functions, and from residuals.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,75 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
-from cbq.common.arrays import Array
+from cbq.common.arrays import Array, Integers
+from cbq.gp.regression import RegressionPosterior, SiteBlock, SiteOutputs, site_blocks, site_means
 from cbq.linalg.dense import orthonormal
-from cbq.voi.benefits import NetBenefits
-from cbq.voi.regression import RegressionPosterior, SiteBlock
-from cbq.voi.sites import SiteOutputs
 
 FUNCTION_DRAWS = 256  # of the regression functions
 MAX_DRAW_SITES = 1024  # at which draws are compared
+MAX_REACH = 5.0  # standard deviations: a decision further behind adds less than 1e-7 of one to E max
+
+
+@dataclass(frozen=True, eq=False)
+class NetBenefits:
+    """Net benefits offset + Z B for K values of the willingness to pay: offset (K, D), B (K, r, D)."""
+
+    offset: Array
+    B: Array
+
+    def __iter__(self) -> Iterator[tuple[Array, Array, int]]:
+        """The offset (D,), the matrix (r, D) and the default decision, for each willingness to pay."""
+        return zip(self.offset, self.B, self.default.tolist(), strict=True)
+
+    @property
+    def D(self) -> int:
+        """The number of decisions."""
+        return int(self.offset.shape[-1])
+
+    @property
+    def default(self) -> Integers:
+        """The decisions (K,) with the largest mean net benefit, which are best without information."""
+        return np.asarray(np.argmax(self.offset, axis=-1))
+
+
+def expected_max(g: Array, B: Array, variance: Array, normals: Array | None) -> Array:
+    """E max_d of g + Z B, (b,), for g (b, D), B (r, D) and independent Z of mean 0 and variances (b, r).
+
+    For two decisions this is Clark's formula. For more, only the excess of the best decision over the one with the
+    largest mean is estimated, from antithetic draws: standard normals (b, S, r) and their negatives.
+    """
+    if normals is None:
+        difference = g[:, 1] - g[:, 0]
+        return np.asarray(g[:, 0] + _expected_positive_part(difference, np.sqrt(variance @ (B[:, 1] - B[:, 0]) ** 2)))
+    best = np.argmax(g, axis=-1)
+    found = np.take_along_axis(g, best[:, None], axis=-1)[:, 0]
+    for d in np.unique(best):
+        rows = np.flatnonzero(best == d)
+        difference = B - B[:, [d]]  # to the best
+        behind, reach = found[rows, None] - g[rows], np.sqrt(variance[rows] @ difference**2)
+        close = np.any(behind < MAX_REACH * reach, axis=-1)
+        found[rows[close]] += _excess(behind[close], difference, variance[rows[close]], normals[rows[close]])
+    return found
+
+
+def _excess(behind: Array, B: Array, variance: Array, normals: Array) -> Array:
+    """E max_d (Z B - behind)_d, (b,), for behind (b, D) and B (r, D) that are 0 at one decision; see `expected_max`."""
+    half = normals * np.sqrt(variance)[:, None, :]
+    upper, lower = np.zeros((2, *half.shape[:2]))
+    for each, direction in zip(behind.T, B.T, strict=True):
+        deviation = half @ direction
+        np.maximum(upper, deviation - each[:, None], out=upper)
+        np.maximum(lower, -deviation - each[:, None], out=lower)
+    return np.asarray(0.5 * np.mean(upper + lower, axis=1))
+
+
+def _expected_positive_part(m: Array, s: Array) -> Array:
+    """E max(X, 0) for X ~ N(m, s^2): m Phi(m / s) + s phi(m / s)."""
+    q = np.divide(m, s, out=np.where(m < 0, -np.inf, np.inf), where=s > 0)
+    density = np.exp(-0.5 * np.minimum(q * q, 1e3)) / np.sqrt(2.0 * np.pi)
+    return np.asarray(m * ndtr(q) + s * density)
 
 
 def regression_variance(
@@ -27,29 +90,47 @@ def regression_variance(
     """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
 
     Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
-    of the posterior means, is known at all sites and replaces that of the chosen ones.
+    of the posterior means, is known at all sites and replaces the linear part at the chosen ones.
     """
-    s, K = len(outputs.counts), len(benefits.offset)
+    s = len(outputs.counts)
     chosen = np.arange(s) if s <= MAX_DRAW_SITES else rng.choice(s, MAX_DRAW_SITES, replace=False)
-    blocks, share = (
-        tuple(each.at(chosen) for each in posteriors),
-        outputs.counts[chosen] / np.sum(outputs.counts[chosen]),
-    )
-    stds = np.array([each.mean_std for each in posteriors])
-    ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
-    standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
-    level = stds * standard.T  # draws of the mean of Z over rows, (S, r)
-    draws = np.stack([b.mean[:, None] + b.spread @ each for b, each in zip(blocks, xi, strict=True)])
-    draws += level.T[:, None, :]  # of Z, (r, b, S)
-    paths = np.empty((K, FUNCTION_DRAWS))
-    for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
-        gain = np.max(np.tensordot((B - B[:, [default]]).T, draws, 1) + offset[:, None, None], axis=0)
-        paths[k] = share @ gain
+    blocks, share = [each.at(chosen) for each in posteriors], outputs.counts[chosen] / np.sum(outputs.counts[chosen])
+    draws = FunctionDraws.of(posteriors, rng)
+    paths = draws.gains(blocks, share, benefits)
     if len(chosen) < s:
-        there = Slopes.zeros(posteriors, K)
+        there = Slopes.zeros(posteriors, len(paths))
         there.add(blocks, share, benefits)
-        paths += everywhere.linear(level, xi) - there.linear(level, xi)
+        paths += draws.linear(everywhere) - draws.linear(there)
     return np.asarray(np.var(paths, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionDraws:
+    """Draws of the r regression functions: of their means over rows, (S, r), and of their weights, (m + 1, S) each."""
+
+    level: Array
+    xi: list[Array]
+
+    @classmethod
+    def of(cls, posteriors: Sequence[RegressionPosterior], rng: np.random.Generator) -> FunctionDraws:
+        stds = np.array([each.mean_std for each in posteriors])
+        ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
+        standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
+        return cls(stds * standard.T, xi)
+
+    def gains(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> Array:
+        """The mean gain (K, S) over the default decision, for the posteriors at places with this share (b,) of rows."""
+        Z = np.stack([b.mean[:, None] + b.spread @ xi for b, xi in zip(blocks, self.xi, strict=True)])
+        Z += self.level.T[:, None, :]  # (r, b, S)
+        found = np.empty((len(benefits.offset), FUNCTION_DRAWS))
+        for k, (offset, B, default) in enumerate(benefits):
+            found[k] = share @ np.max(np.tensordot((B - B[:, [default]]).T, Z, 1) + offset[:, None, None], axis=0)
+        return found
+
+    def linear(self, slopes: Slopes) -> Array:
+        """The linear part (K, S) of EVPPI, given its slopes."""
+        parts = zip(slopes.by_weights, self.xi, strict=True)
+        return np.asarray(slopes.by_level @ self.level.T + sum(slope.T @ xi for slope, xi in parts))
 
 
 def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
@@ -78,16 +159,15 @@ class Slopes:
     def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
         """Add the part of some sites, which have this share (b,) of the rows."""
         mean = site_means(blocks)
-        for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
+        for k, (offset, B, default) in enumerate(benefits):
             best = np.argmax(offset + mean @ B, axis=-1)
-            moves = share[:, None] * (B.T[best] - B[:, default])  # (b, r)
-            self.by_level[k] += np.sum(moves, axis=0)
-            for slope, block, move in zip(self.by_weights, blocks, moves.T, strict=True):
-                slope[:, k] += move @ block.spread
+            self.add_moves(k, blocks, share[:, None] * (B.T[best] - B[:, default]))
 
-    def linear(self, level: Array, xi: Sequence[Array]) -> Array:
-        """The linear part (K, S) of EVPPI in draws of levels (S, r) and of weights (m + 1, S)."""
-        return self.by_level @ level.T + sum(slope.T @ each for slope, each in zip(self.by_weights, xi, strict=True))
+    def add_moves(self, k: int, blocks: Sequence[SiteBlock], moves: Array) -> None:
+        """Add sites at which EVPPI has these derivatives (b, r) by Z, for the k-th willingness to pay."""
+        self.by_level[k] += np.sum(moves, axis=0)
+        for slope, block, move in zip(self.by_weights, blocks, moves.T, strict=True):
+            slope[:, k] += move @ block.spread
 
 
 def slopes(posteriors: Sequence[RegressionPosterior], counts: Array, benefits: NetBenefits) -> Slopes:
@@ -139,13 +219,3 @@ def influences(
             block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
         ]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
-
-
-def site_blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
-    """The blocks of sites, for all posteriors side by side."""
-    return zip(*(s.blocks() for s in posteriors), strict=True)
-
-
-def site_means(blocks: Sequence[SiteBlock]) -> Array:
-    """The posterior means (b, r) at the sites of blocks that are side by side."""
-    return np.stack([block.mean for block in blocks], axis=-1)

@@ -5,8 +5,8 @@ The expected reduction of Var Y by learning a set is Var E[Y | set], which is Va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,23 +14,19 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator
-from cbq.common.tables import short
-from cbq.fit.labels import with_labels
-from cbq.linalg.threads import one_blas_thread, run_in_pool, workers
-from cbq.voi.analysis import Contrasts, Regressions, regress
-from cbq.voi.benefits import NetBenefits
-from cbq.voi.diagnostics import autocorrelation_times, is_sorted
-from cbq.voi.ordering import monotone_estimates
-from cbq.voi.outputs import not_inputs
-from cbq.voi.sets import ColumnSet, column_sets
-from cbq.voi.shown import TableOfRows, table_cells
-from cbq.voi.tables import ColumnTable, check_same_rows, scale_columns
-from cbq.voi.uncertainty import Slopes, sandwich, site_blocks
+from cbq.common.series import autocorrelation_times
+from cbq.gp.regression import Regressions, regressions, site_blocks
+from cbq.linalg.threads import one_blas_thread
+from cbq.report.table import Column, RowTable, in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
+from cbq.voi.information import NOTE_MISFIT, in_pool
+from cbq.voi.outputs import not_inputs, scale_columns
+from cbq.voi.sets import ColumnSet, column_sets, monotone_estimates, row_order
+from cbq.voi.uncertainty import NetBenefits, Slopes, sandwich
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NOTE_MISFIT = 6.0  # the structure left in residuals beyond which a note is written
 MAX_EXPONENT = 500  # of two: squares of larger or smaller outputs are not in float64
 
 
@@ -40,7 +36,7 @@ class VarianceRow:
 
     pars, output : the names of the inputs and of the output.
     reduction, se, lower, upper : Var E[output | set], its standard error, and the ends of its interval.
-    variance : that of the output. share : reduction / variance, the sensitivity index of the set.
+    variance : of the output. share : reduction / variance, the sensitivity index of the set.
     n : the number of draws. note : remarks on the estimate, or an empty string.
 
     Examples
@@ -51,20 +47,20 @@ class VarianceRow:
     True
     """
 
-    pars: str
-    output: str
-    reduction: float
-    se: float
-    lower: float
-    upper: float
-    variance: float
-    share: float
+    pars: str = field(metadata=in_text())
+    output: str = field(metadata=in_text())
+    reduction: float = field(metadata=in_text(4))
+    se: float = field(metadata=in_text(2))
+    lower: float = field(metadata=in_text(4))
+    upper: float = field(metadata=in_text(4))
+    variance: float = field(metadata=in_text(4))
+    share: float = field(metadata=in_text("{:.1%}".format))
     n: int
     note: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceTable(TableOfRows):
+class VarianceTable(RowTable):
     """The expected reductions of variance of all outputs and sets. Immutable; it prints as a table.
 
     rows : one for each output and set, in this order. level : of the intervals.
@@ -88,24 +84,18 @@ class VarianceTable(TableOfRows):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.plot import plot_reductions
+        from cbq.voi.figures import plot_reductions
 
-        return with_labels(plot_reductions(self, ax), ax, title, xlabel, ylabel)
+        return plot_reductions(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
-    def _cells(self) -> tuple[list[list[str]], list[str]]:
+    def _columns(self) -> Iterator[Column]:
+        """The columns; the output is in texts only if there are several."""
         several = len({row.output for row in self.rows}) > 1
-        cells: dict[str, Callable[[VarianceRow], str]] = {
-            "pars": lambda row: row.pars,
-            "output": lambda row: row.output if several else "",
-            "reduction": lambda row: short(row.reduction, 4),
-            "se": lambda row: short(row.se, 2),
-            "lower": lambda row: short(row.lower, 4),
-            "upper": lambda row: short(row.upper, 4),
-            "variance": lambda row: short(row.variance, 4),
-            "share": lambda row: f"{row.share:.1%}",
-        }
-        legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
-        return table_cells(self.rows, cells, legend, self.notes)
+        for each in super()._columns():
+            yield each if several or each.name != "output" else replace(each, text=None)
+
+    def _legend(self) -> str:
+        return f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
 
 
 @dataclass(frozen=True)
@@ -149,33 +139,28 @@ def evppi_variance(
     check_same_rows(table, input_table)
     sets, notes = column_sets(pars, input_table, not_inputs(table, input_table, table.names))
     values = table.matrix(range(len(table.names)))
-    if any(map(is_sorted, [values, *(each.columns for each in sets)])):  # not the order of a Markov chain
-        order = np.random.default_rng(seed).permutation(len(values))
-        values, sets = values[order], [replace(each, columns=each.columns[order]) for each in sets]
-    found = _reductions(values, sets, seed)
-    rows = [row for c, name in enumerate(table.names) for row in _rows(name, values[:, c], sets, found[c], level)]
-    return VarianceTable(tuple(rows), level, notes)
+    order = row_order([values, *(each.columns for each in sets)], seed)
+    values, sets = values[order], [each.take(order) for each in sets]
+    scaled, C, J = scale_columns(values)[0], values.shape[1], len(sets)
 
-
-def _reductions(values: Array, sets: Sequence[ColumnSet], seed: int) -> list[list[_Reduction]]:
-    """The reductions for each column of values (n, C) and each set."""
-    J, scaled = len(sets), scale_columns(values)[0]
-    found: dict[int, _Reduction] = {}
-
-    def one(i: int) -> None:
+    def reduction(i: int) -> _Reduction:
         c, columns = i // J, sets[i % J].columns
-        some = columns.shape[1] > 0
-        found[i] = _reduction(scaled[:, [c]], columns, np.random.default_rng(seed)) if some else _Reduction()
+        given = columns.shape[1] > 0
+        return _reduction(scaled[:, [c]], columns, np.random.default_rng(seed)) if given else _Reduction()
 
-    total = values.shape[1] * J
-    run_in_pool(one, total, min(workers(), total))
-    return [[found[c * J + j] for j in range(J)] for c in range(values.shape[1])]
+    found = in_pool(reduction, range(C * J))
+    rows = [
+        row
+        for c, name in enumerate(table.names)
+        for row in _rows(name, values[:, c], sets, found[c * J : (c + 1) * J], level)
+    ]
+    return VarianceTable(tuple(rows), level, notes)
 
 
 def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction:
     """Var E[y | columns] for an output y (n, 1) and columns (n, p), none of them constant."""
     with one_blas_thread():
-        found = regress(Contrasts(y, ITSELF), columns, rng)
+        found = regressions(y, columns, rng)
         if found is None:  # y is constant
             return _Reduction()
         moments = _Moments.of(found)
@@ -189,7 +174,9 @@ def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction
     return _Reduction(value, (1.0 - zero) * variance + zero * (1.0 - zero) * moments.value**2, note)
 
 
-ITSELF = np.array([[[0.0, 1.0]]])  # (1, 1, 2): a decision with net benefit 0, and one with that of the output
+ITSELF = np.array(
+    [[[0.0, 1.0]]]
+)  # (1, 1, 2): a decision with net benefit 0, and one with the output as its net benefit
 _ONE_OUTPUT = NetBenefits(np.zeros((1, 2)), ITSELF)
 
 
@@ -200,7 +187,7 @@ class _Moments:
     With g = mean + spread xi at the sites, g^2 has the linear term 2 mean spread xi and the quadratic (spread xi)^2.
 
     value : the posterior expectation of the mean of g^2. squares : (s,), the expectations of g^2 at the sites.
-    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), that of spread' spread.
+    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), the mean of spread' spread.
     """
 
     value: float

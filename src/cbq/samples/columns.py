@@ -1,23 +1,27 @@
-"""Tables with one row per draw, and net benefits in units near 1.
+"""Tables with one row per draw: columns by name, as `cbq.samples.names` recognises them, or by position.
 
-A table has named columns, as `cbq.samples.names` recognises them, or is a plain array. Units are powers of two, so that
-dividing by them rounds nothing.
+A spreadsheet often ends in rows that summarise the rows above, such as their means. They are no draws, and counted as
+draws they shift every average. A row is taken for one if every column has the mean, the standard deviation or the sum
+of the rows above it, to the digits that are written, and if a draw would hardly do so by chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, as_array, real
-from cbq.nested.decisions import Decisions
+from cbq.common.arrays import Array, as_array, real
+from cbq.linalg.dense import append_rows
 from cbq.samples.names import NamedColumns, named_columns
 
-MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
-MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
+MAX_SUMMARIES = 12  # at the end of a table that may be summaries
+MIN_DRAWS = 10  # rows above them
+CHANCE = 1e-8  # that a draw looks like a summary, at the most
+MAX_DECIMALS = 9  # of a number that was rounded
+SUMMARY_ROUNDING = 1e-11  # of numbers with more decimals, relative to the largest of their column
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,52 +92,6 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
     _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
 
 
-def count_duplicates(rows: Array) -> int:
-    """The number of rows (n, k) that repeat an earlier row."""
-    ordered = rows[np.lexsort(rows.T)]
-    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
-
-
-def scale_columns(columns: Array) -> tuple[Array, Integers]:
-    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
-    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
-    return np.ldexp(columns, -exponents), exponents
-
-
-def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
-    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
-    values, exponents = scale_columns(outputs)
-    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
-    if not np.any(used):
-        return outputs, decisions, 1.0
-    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
-    low, high = int(np.min(terms)), int(np.max(terms))
-    _check_range(low, high)
-    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
-    weights.setflags(write=False)
-    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
-
-
-def _check_range(low: int, high: int) -> None:
-    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
-    if abs(high) > MAX_EXPONENT:
-        raise ValueError(
-            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
-            f"multiply the outputs by a constant, and divide the results by it."
-        )
-    if high - low > MAX_EXPONENT_RANGE:
-        raise ValueError(
-            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
-            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
-            f"to pay that is out of proportion."
-        )
-
-
-def _power_of_ten(exponent: int) -> str:
-    """The power of ten nearest to numbers just below 2^exponent."""
-    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
-
-
 def _is_word(text: str) -> bool:
     try:
         float(text)
@@ -196,3 +154,66 @@ def _unnamed_columns(table: Any, what: str) -> NamedColumns:
             f"array (rows, columns), but a {type(table).__name__} of shape {array.shape} arrived."
         )
     return NamedColumns(list(range(array.shape[1])), lambda i: array[:, i])
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """The number of draws, which is the position of the first row after them, and what a row there holds."""
+
+    draws: int
+    row: int
+    holds: str
+
+
+def find_summary(values: Array) -> SummaryRow | None:
+    """The rows at the end of columns (n, k) that summarise those above; None if there are none."""
+    varying = values[:, np.any(values != values[:1], axis=0)]
+    n, last = len(varying), min(MAX_SUMMARIES, len(varying) - MIN_DRAWS)
+    if last < 1 or not varying.shape[1]:
+        return None
+    centre, above = varying[0], varying[: n - last]
+    with np.errstate(over="ignore", invalid="ignore"):  # of squares, which then equal nothing
+        total, square = np.sum(above - centre, axis=0), np.sum((above - centre) ** 2, axis=0)
+        scale = np.max(np.abs(above), axis=0)
+        for b in range(n - last, n):  # if the first b rows are draws, and no others
+            for holds, summary in _summaries(total, square, centre, b).items():
+                within = SUMMARY_ROUNDING * np.maximum(scale, np.abs(summary)) + _half_digit(varying[b:])
+                alike = np.all(np.abs(varying[b:] - summary) <= within, axis=1)
+                for row in np.flatnonzero(alike):
+                    if _chance(varying[:b], varying[b + row], within[row]) < CHANCE:
+                        return SummaryRow(b, b + int(row), holds)
+            total, square = total + varying[b] - centre, square + (varying[b] - centre) ** 2
+    return None
+
+
+def _summaries(total: Array, square: Array, centre: Array, b: int) -> dict[str, Array]:
+    """Summaries that the last rows of a table may hold, from sums and sums of squares of b rows less `centre`, (k,)."""
+    spread2 = np.maximum(square / b - (total / b) ** 2, 0.0)
+    return {
+        "the means": total / b + centre,
+        "the sums": total + b * centre,
+        "the standard deviations": np.sqrt(spread2 * b / (b - 1)),
+        "the standard deviations with divisor n": np.sqrt(spread2),
+    }
+
+
+def _chance(draws: Array, point: Array, within: Array) -> float:
+    """The probability that another draw (k,) of the same distribution is within these distances (k,) of a point.
+
+    A bound for normal draws: the product over columns of the largest density given the columns before, which for a
+    column that others determine comes from rounding; and by Chebyshev's inequality, of a point as far as this.
+    """
+    n, mean = len(draws), np.mean(draws, axis=0)
+    spread = np.abs(np.diag(append_rows(np.zeros((len(within),) * 2), draws - mean))) / np.sqrt(n)
+    shares = np.divide(2 * within, spread, out=np.ones_like(within), where=spread > 0)
+    std = np.std(draws, axis=0)
+    away = np.max(np.divide(np.abs(point - mean), std, out=np.zeros_like(std), where=std > 0))
+    return float(np.prod(np.minimum(shares, 1.0)) / max(1.0, away**2))
+
+
+def _half_digit(numbers: Array) -> Array:
+    """Half of the last decimal of each number that has few, and 0 for others."""
+    found = np.zeros_like(numbers)
+    for decimals in range(MAX_DECIMALS, -1, -1):
+        found[np.round(numbers, decimals) == numbers] = 0.5 * 10.0**-decimals
+    return found

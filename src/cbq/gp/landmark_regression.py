@@ -1,8 +1,7 @@
-"""The regressions on the columns of a set: canonical outputs on chosen coordinates, by sparse Gaussian processes.
+"""The regression of noisy values at sites on few coordinates, by a sparse Gaussian process.
 
-Canonical outputs are linear combinations of outputs whose signals and noises are both uncorrelated in a pilot
-regression. Regressing them independently is therefore adequate, and results do not depend on linear maps of the
-outputs: on their units, or on the decision that differences are taken from.
+`fit_regression` chooses coordinates, kernel, lengthscales and landmarks; `RegressionPosterior` has the posterior of the
+regression function at the sites.
 """
 
 from __future__ import annotations
@@ -12,21 +11,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtri
 
 from cbq.common.arrays import Array, Integers
 from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.linalg.dense import eigh, thin_svd
+from cbq.linalg.dense import thin_svd
 from cbq.linalg.resident import on_host
 
-CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
-RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations, or singular value of the basis
+RANK_TOLERANCE = 1e-10  # relative to the largest singular value of the basis
 MAX_PILOT_LANDMARKS, MAX_PILOT_CANDIDATES = 20, 2000  # landmarks of the pilot regression, and rows to choose from
 MIN_PILOT_ROWS = 20  # for each column of its basis
-NORMAL_ABOVE = 0.995  # correlation of a column with its normal scores
 MIN_LANDMARKS, MAX_LANDMARKS = 48, 768
 MAX_UNSEEN = 0.05  # variance that landmarks do not represent, relative to the posterior variance
 MAX_CANDIDATES = 4096  # rows among which landmarks are chosen
@@ -45,77 +41,6 @@ SMOOTH: Family = RBF
 ROUGH: Family = partial(Matern, 2.5)
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Indicators (s, J) of steps at the sites, and the log-likelihood that each may gain by chance."""
-
-    indicators: Array
-    cost: float
-
-
-NO_STEPS = Steps(np.empty((0, 0)), 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class CanonicalOutputs:
-    """y = mean + values @ back, for y (n, q), mean (q,), values (n, r) of mean 0 and variance 1, and back (r, q).
-
-    r is the rank of y less its mean: 0 if all of y is constant.
-    """
-
-    mean: Array
-    values: Array
-    back: Array
-
-
-def canonical_outputs(y: Array, basis: Array) -> CanonicalOutputs:
-    """The canonical outputs of y (n, q) for the pilot regression on an orthonormal basis (n, k)."""
-    mean = np.mean(y, axis=0)
-    centred = y - mean
-    std = np.sqrt(np.mean(centred**2, axis=0))
-    varies = std > CONSTANT_BELOW * np.max(np.abs(y), axis=0)
-    scaled = centred[:, varies] / std[varies]
-    if not scaled.size:
-        return CanonicalOutputs(mean, np.empty((len(y), 0)), np.empty((0, y.shape[1])))
-    white, unwhiten = _whitened(scaled)
-    residual = white - basis @ (basis.T @ white)
-    rotation = eigh(residual.T @ residual / len(y))[1]
-    values = white @ rotation
-    rotation *= np.where(np.sum(values**3, axis=0) < 0, -1.0, 1.0)  # fixes the signs of the eigenvectors
-    back = np.zeros((rotation.shape[1], y.shape[1]))
-    back[:, varies] = rotation.T @ unwhiten * std[varies]
-    return CanonicalOutputs(mean, white @ rotation, back)
-
-
-def candidate_coordinates(columns: Array) -> list[Array]:
-    """The coordinates (n, p) to choose from for the columns (n, p) of a set, none of them constant.
-
-    These are the standardised columns and, if one of them is far from normal, also the normal scores of all columns,
-    which have no outliers.
-    """
-    standard = (columns - np.mean(columns, axis=0)) / np.std(columns, axis=0)
-    scores = np.stack([normal_scores(column) for column in columns.T], axis=1)
-    correlation = np.mean(standard * scores, axis=0)
-    binary = np.array([len(np.unique(column[:1000])) <= 2 and len(np.unique(column)) <= 2 for column in columns.T])
-    return [standard] if np.all((correlation > NORMAL_ABOVE) | binary) else [standard, scores]
-
-
-def normal_scores(column: Array) -> Array:
-    """The standardised normal quantiles (n,) of the ranks of a column (n,); ties share their mean rank."""
-    _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - 0.5 * counts
-    scores = ndtri(middle / len(column))[place]
-    return np.asarray((scores - np.mean(scores)) / np.std(scores))
-
-
-def _whitened(scaled: Array) -> tuple[Array, Array]:
-    """Uncorrelated columns (n, r) of variance 1, and the map (r, q) from them to centred columns `scaled` (n, q)."""
-    eigenvalues, axes = eigh(scaled.T @ scaled / len(scaled))
-    kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    stds = np.sqrt(eigenvalues[kept])
-    return scaled @ axes[:, kept] / stds, stds[:, None] * axes[:, kept].T
-
-
 def pilot_basis(z: Array, rng: np.random.Generator) -> Array:
     """Orthonormal columns (n, k) that span a constant, linear terms and a few RBF kernels over z (n, p)."""
     n, p = z.shape
@@ -126,6 +51,17 @@ def pilot_basis(z: Array, rng: np.random.Generator) -> Array:
     linear = z if n >= MIN_PILOT_ROWS * (p + most) else z[:, :0]
     U, sizes, _ = thin_svd(np.column_stack([np.ones(n), linear, kernel(z, landmarks)]))
     return np.asarray(U[:, sizes > RANK_TOLERANCE * sizes[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Indicators (s, J) of steps at the sites, and the log-likelihood that each may gain by chance."""
+
+    indicators: Array
+    cost: float
+
+
+NO_STEPS = Steps(np.empty((0, 0)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +129,12 @@ class RegressionPosterior:
             spread[:, -1] = np.sqrt(present * self.absent) * mean
             yield SiteBlock(sites, present * mean, spread, present * unseen)
 
+    def everywhere(self) -> SiteBlock:
+        """The posterior at all sites together."""
+        parts = list(self.blocks())
+        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "spread", "unseen"))
+        return SiteBlock(slice(0, parts[-1].sites.stop), *joined)
+
     def at(self, sites: Integers) -> SiteBlock:
         """The posterior at some sites."""
         (block,) = replace(self, features=self.features.at(self.features.z[sites])).blocks()
@@ -227,7 +169,7 @@ class _Optimum:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The search for hyperparameters with the fewest landmarks, on some rows of the sites; values are those of all."""
+    """The search for hyperparameters with the fewest landmarks, on some of the sites; values are for all."""
 
     targets: Targets
     rows: Integers

@@ -1,8 +1,6 @@
-"""What can be wrong with the table or the regressions behind an EVPPI: dependent rows, structure left in residuals."""
+"""Series of values in the order of a Markov chain."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,14 +8,13 @@ from cbq.common.arrays import Array
 
 SIGNIFICANT = 4.0  # standard errors of an autocorrelation under independence
 MIN_CHAIN = 4  # rows below which there is no autocorrelation to be seen
-FIRST_LAGS = 5  # whose mean is tested beside that of the first
-MAX_GROUPS, MIN_GROUP_ROWS = 40, 50  # of rows in the order of a column
+FIRST_LAGS = 5  # whose mean is tested beside the first one
 SERIES_AT_ONCE = 16
 CONSTANT_BELOW = 1e-12  # standard deviation of a series, relative to its largest value
 
 
 def autocorrelation_times(series: Array) -> Array:
-    """By how much the variances of the means of q series (n, q) exceed those of n independent values, (q,), at least 1.
+    """The variances of the means of q series (n, q), relative to independent values, (q,), at least 1.
 
     This is 1 + 2 times the sum of autocorrelations, summed in pairs of lags while these are positive and decrease
     (Geyer 1992), if the autocorrelations of the first lags are significant, and else exactly 1.
@@ -55,30 +52,3 @@ def is_sorted(columns: Array) -> bool:
     moves = np.diff(columns, axis=0)
     rises, falls = np.any(moves > 0, axis=0), np.any(moves < 0, axis=0)
     return bool(np.any(rises != falls))
-
-
-def leftover(orders: Sequence[Array], counts: Array, residual: Array, squares: Array) -> float:
-    """How much structure is left in residuals along some quantities, in standard deviations of its chance value.
-
-    Rows are grouped in the order of each quantity (s,). In a group of rows without structure, the squared sum of the
-    residuals is their sum of squares on average; the sum of the ratios of both has a variance of about 2 for each
-    group. The largest excess is returned.
-
-    counts : (s,), rows at the sites. residual : (s, r), mean residuals. squares : (s, r), sums of their squares.
-    """
-    n = float(np.sum(counts))
-    groups = int(min(MAX_GROUPS, n // MIN_GROUP_ROWS))
-    if groups < 2:
-        return 0.0
-    found = []
-    for quantity in orders:
-        order = np.argsort(quantity, kind="stable")
-        middle = np.cumsum(counts[order]) - 0.5 * counts[order]
-        group = np.minimum(groups * middle / n, groups - 1).astype(np.intp)
-        used = np.flatnonzero(np.bincount(group, minlength=groups))
-        for mean, square in zip(residual.T, squares.T, strict=True):
-            total = np.bincount(group, (counts * mean)[order], minlength=groups)[used]
-            scatter = np.bincount(group, square[order], minlength=groups)[used]
-            ratios = np.divide(total**2, scatter, out=np.zeros(len(used)), where=scatter > 0)
-            found.append(float((np.sum(ratios) - len(used)) / np.sqrt(2.0 * len(used))))
-    return max(found)

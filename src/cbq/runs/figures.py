@@ -1,0 +1,34 @@
+"""The figure of an adaptive run: the half-width against the number of runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq.plotting import Axis, Figure, Line, Panel, draw, plain, series
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+    from cbq.runs.answer import History
+
+SIZE = (6.4, 4.0)  # inches
+
+
+def plot_history(history: History, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
+    """The half-width at each round against the number of runs, a line for each output, and the target."""
+    return draw(Figure.of(history_panel(history), SIZE), ax, **labels)
+
+
+def history_panel(history: History, most: int | None = None) -> Panel:
+    """The description of the figure, with at most so many outputs."""
+    marks, C = [], history.half_width.shape[1]
+    for c, (half, target) in enumerate(zip(history.half_width.T[:most], history.target.T, strict=False)):
+        colour, of = series(c)["colour"], "" if C == 1 else f" of {plain(history.names.output(c))}"
+        marks.append(Line(history.runs, half, f"half-width{of}", colour, marker="o"))
+        if np.any(np.isfinite(target)):
+            marks.append(Line(history.runs, target, f"asked for{of}", colour, "dashed", width=1.2))
+    ticks = np.unique(np.round(np.geomspace(history.runs[0], history.runs[-1], 6)))
+    y = Axis("half-width of the interval of I", log=True)
+    return Panel(marks, Axis("runs", log=True, ticks=ticks.tolist()), y)

@@ -1,0 +1,390 @@
+"""Cost-effectiveness: the table of incremental ratios (ICERs) with dominated decisions, and the plane of all draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from cbq.common.arrays import Array
+from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
+from cbq.common.tables import BLANK, short
+from cbq.nested.decisions import Name
+from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
+from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Status = Literal["frontier", "dominated", "extendedly dominated"]
+DIGITS = 5  # significant ones of means in text
+ROUNDING = 1e-12  # of the largest difference: with smaller ones, decisions are equal
+MIN_SIGNAL = 3.0  # standard errors of the difference of effects below which a ratio has no standard error
+MAX_SLOPE = 1e150  # beyond, net benefits overflow
+MAX_POINTS = 100_000  # of an ellipse
+QUADRANTS = ("north_east", "south_east", "south_west", "north_west")
+
+
+@dataclass(frozen=True)
+class IcerRow:
+    """A decision with its place on the cost-effectiveness frontier.
+
+    effect, cost : means over the draws. effect_se, cost_se : their standard errors, as means of so many draws.
+    status : "frontier"; "dominated": another one has at least its effect at no more than its cost; or "extendedly
+        dominated": at each willingness to pay some other one has a larger mean net benefit.
+    comparator : the next decision on the frontier with a smaller effect; empty for the first, and off the frontier.
+    incremental_effect, incremental_cost, icer : differences from the comparator, and their ratio; None without one.
+    se : the standard error of the ratio, as one of means of so many draws; None if the difference of effects is not
+        clear of 0, so that it means nothing.
+    lower, upper : the interval, over the draws, of the willingness to pay from which on the decision is better than the
+        comparator: 0 for draws in which it dominates the comparator, and infinite for those in which it is dominated.
+        Draws in which both differences are below 0, where no such value exists, widen it on both sides.
+    note : what makes the ratio doubtful, or an empty string.
+
+    Examples
+    --------
+    >>> table = cbq.voi.icers((np.array([[1.0, 2.0]] * 9), np.array([[10.0, 30.0]] * 9)))
+    >>> table.rows[1].icer
+    20.0
+    """
+
+    decision: str = field(metadata=in_text())
+    effect: float = field(metadata=in_text(DIGITS))
+    cost: float = field(metadata=in_text(DIGITS))
+    effect_se: float
+    cost_se: float
+    status: Status = field(metadata=in_text())
+    comparator: str = field(default="", metadata=in_text(label="compared with"))
+    incremental_effect: float | None = field(default=None, metadata=in_text(DIGITS, "more effect"))
+    incremental_cost: float | None = field(default=None, metadata=in_text(DIGITS, "more cost"))
+    icer: float | None = field(default=None, metadata=in_text(DIGITS, "ICER"))
+    se: float | None = field(default=None, metadata=in_text(2))
+    lower: float | None = field(default=None, metadata=in_text(4))
+    upper: float | None = field(default=None, metadata=in_text(4))
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IcerTable(RowTable):
+    """The ICERs of all decisions, by rising cost. Immutable; it prints as a table.
+
+    rows : one for each decision. n : the number of draws. level : of the intervals.
+    notes : remarks on the outputs, without full stops.
+
+    Examples
+    --------
+    >>> effects, costs = np.array([[1.0, 2.0, 1.5]] * 9), np.array([[10.0, 30.0, 40.0]] * 9)
+    >>> table = cbq.voi.icers((effects, costs), decisions=["none", "drug", "old drug"])
+    >>> [row.status for row in table.rows]
+    ['frontier', 'frontier', 'dominated']
+    """
+
+    rows: tuple[IcerRow, ...]
+    n: int
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+
+    @property
+    def frontier(self) -> tuple[str, ...]:
+        """The decisions on the frontier, by rising effect: each is the best one from its ICER on."""
+        return tuple(row.decision for row in self.rows if row.status == "frontier")
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
+        """The mean cost and effect of each decision, with a line through those of the frontier.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        from cbq.voi.figures import plot_frontier
+
+        return plot_frontier(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+
+    def _legend(self) -> str:
+        return (
+            f"Means of {self.n} draws. se: of the ICER, by the number of draws. Intervals: in {100 * self.level:.4g}% "
+            f"of the draws, the decision is better than the one it is compared with from a willingness to pay in "
+            f"between on."
+        )
+
+
+def icers(
+    outputs: Any,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    decisions: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> IcerTable:
+    """The table of incremental cost-effectiveness ratios, with dominated decisions marked.
+
+    Parameters
+    ----------
+    outputs, effects, costs : a table with these columns of effects and costs, one of each for each decision; or a pair
+        of tables, (effects, costs), with a column for each decision.
+    decisions : their names, by default as the columns suggest.
+    level : of the intervals.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> effects = {"none": rng.normal(10, 0.1, 500), "drug": rng.normal(12, 0.1, 500)}
+    >>> costs = {"none": rng.normal(1000, 10, 500), "drug": rng.normal(21_000, 10, 500)}
+    >>> table = cbq.voi.icers((effects, costs))
+    >>> round(table.rows[1].icer / 1000), table.rows[1].comparator
+    (10, 'none')
+    """
+    level = between_0_and_1(level, "level")
+    draws = EffectsAndCosts.read(outputs, effects, costs, decisions)
+    effect, cost = np.mean(draws.effects, axis=0), np.mean(draws.costs, axis=0)
+    frontier, dominated = efficient_frontier(effect, cost)
+    before = dict(zip(frontier[1:], frontier, strict=False))
+    rows = []
+    for d in np.lexsort([-effect, cost]).tolist():
+        status: Status = "frontier" if d in frontier else "dominated" if d in dominated else "extendedly dominated"
+        ratio = _ratio(draws, d, before[d], level) if d in before else {}
+        effect_se, cost_se = (_standard_error(each[:, d]) for each in (draws.effects, draws.costs))
+        rows.append(IcerRow(draws.names[d], float(effect[d]), float(cost[d]), effect_se, cost_se, status, **ratio))
+    return IcerTable(tuple(rows), len(draws.effects), level, draws.notes)
+
+
+def number_text(value: float | None, digits: int) -> str:
+    """A number in few digits, or a mark that there is none."""
+    return BLANK if value is None else short(value, digits)
+
+
+def efficient_frontier(effect: Array, cost: Array) -> tuple[list[int], list[int]]:
+    """The decisions with the largest net benefit at some willingness to pay, by rising effect; and the dominated ones.
+
+    effect, cost : means (D,). Of decisions that are equal in both, the first counts and the others are dominated.
+    """
+    even = [ROUNDING * float(np.max(np.abs(each - each[0]))) for each in (effect, cost)]
+    kept: list[int] = []
+    for d in np.lexsort([-effect, cost]).tolist():  # by cost, and among equals the largest effect first
+        if not kept or effect[d] > effect[kept[-1]] + even[0]:
+            if kept and cost[d] <= cost[kept[-1]] + even[1]:
+                kept.pop()  # equal in cost but for rounding, and less effective
+            kept.append(d)
+    dominated = [d for d in range(len(effect)) if d not in kept]
+    hull: list[int] = []
+    for d in kept:
+        while len(hull) > 1 and _is_above(hull[-2], hull[-1], d, effect, cost):
+            hull.pop()
+        hull.append(d)
+    return hull, dominated
+
+
+def _is_above(left: int, middle: int, right: int, effect: Array, cost: Array) -> bool:
+    """Whether the middle decision costs more than a mixture of its neighbours with the same effect."""
+    wide, narrow = effect[right] - effect[left], effect[middle] - effect[left]
+    excess = (cost[middle] - cost[left]) * wide - (cost[right] - cost[left]) * narrow
+    return bool(excess > ROUNDING * (cost[right] - cost[left]) * wide)
+
+
+def _ratio(draws: EffectsAndCosts, d: int, other: int, level: float) -> dict[str, Any]:
+    """The ICER of a decision against another one: the fields of an `IcerRow` that it fills."""
+    more, dearer = draws.effects[:, d] - draws.effects[:, other], draws.costs[:, d] - draws.costs[:, other]
+    effect, cost = float(np.mean(more)), float(np.mean(dearer))
+    icer = cost / effect
+    doubtful = effect < MIN_SIGNAL * _standard_error(more)
+    low, high = threshold_interval(more, dearer, level)
+    less = float(np.mean(more <= 0))
+    remarks = [
+        f"in {less:.2g} of the draws it has no more effect than {draws.names[other]}" if less > 0 else "",
+        "the difference of effects is not clear of 0 with so many draws" if doubtful else "",
+    ]
+    return {
+        "comparator": draws.names[other],
+        "incremental_effect": effect,
+        "incremental_cost": cost,
+        "icer": icer,
+        "se": None if doubtful else _standard_error(dearer - icer * more) / effect,
+        "lower": low,
+        "upper": high,
+        "note": "; ".join(filter(None, remarks)),
+    }
+
+
+def threshold_interval(more: Array, dearer: Array, level: float) -> tuple[float, float]:
+    """Quantiles, over draws, of the willingness to pay from which on more effect (n,) is worth being dearer (n,)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(more > 0, np.maximum(dearer / more, 0.0), np.inf)
+    cheaper = (more <= 0) & (dearer < 0)  # better below some willingness to pay, and not above it
+    tail = 0.5 * (1.0 - level)
+    low = float(np.quantile(np.where(cheaper, 0.0, ratio), tail, method="inverted_cdf"))
+    high = float(np.quantile(ratio, 1.0 - tail, method="inverted_cdf"))
+    return low, high
+
+
+def _standard_error(values: Array) -> float:
+    """The standard error of the mean of values (n,) in the order of the draws."""
+    return float(np.std(values, ddof=1) / np.sqrt(effective_sizes(values[:, None], values[:, None])[0]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CePlane(Table):
+    """Differences of D - 1 decisions from a reference, in n draws. Immutable; it prints as a table.
+
+    reference, decisions : the name of the reference, and of each other decision.
+    effects, costs : (n, D - 1), the differences.
+    willingness_to_pay : the slope of the line below which a draw favours a decision, or None.
+    level : of the ellipses and the intervals. notes : remarks on the outputs, without full stops.
+
+    Examples
+    --------
+    >>> effects = {"old": [0.0, 0.0, 0.0, 0.0], "new": [1.0, 2.0, 1.0, -1.0]}
+    >>> costs = {"old": [0.0, 0.0, 0.0, 0.0], "new": [100.0, 120.0, 200.0, 50.0]}
+    >>> plane = cbq.voi.ce_plane((effects, costs), willingness_to_pay=150)
+    >>> plane.quadrants()["north_east"], plane.share_below()[0]
+    (array([0.75]), array([0.5]))
+    """
+
+    reference: str
+    decisions: tuple[str, ...]
+    effects: Array
+    costs: Array
+    willingness_to_pay: float | None = None
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("effects", "costs"):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def ellipse(self, decision: int = 0, points: int = 200) -> Array:
+        """The closed curve (points, 2) of effects and costs that holds `level` of normal draws with their covariance.
+
+        decision : its position in `decisions`. The radius is sqrt(-2 log(1 - level)) standard deviations.
+        """
+        if not is_whole(decision, 0, len(self.decisions) - 1):
+            raise IndexError(
+                f"decision must be a position from 0 to {len(self.decisions) - 1}, but it is {shown(decision)}."
+            )
+        if not is_whole(points, 4, MAX_POINTS):
+            raise ValueError(f"points must be a whole number from 4 to {MAX_POINTS}, but it is {shown(points)}.")
+        turn = np.linspace(0.0, 2.0 * np.pi, points)
+        both = np.stack([self.effects[:, decision], self.costs[:, decision]])
+        mean, std = np.mean(both, axis=1), np.std(both, axis=1, ddof=1)
+        slope = correlation(*both)
+        circle = np.sqrt(-2.0 * np.log1p(-self.level)) * np.stack([np.cos(turn), np.sin(turn)])
+        leaning = np.stack([circle[0], slope * circle[0] + np.sqrt(1.0 - slope**2) * circle[1]])
+        return np.asarray((mean[:, None] + std[:, None] * leaning).T)
+
+    def share_below(self) -> tuple[Array, Array, Array]:
+        """The share of draws below the line of the willingness to pay, and its interval: (D - 1,) each."""
+        if self.willingness_to_pay is None:
+            raise ValueError("there is no line to be below: make the plane with a willingness_to_pay.")
+        below = (self.willingness_to_pay * self.effects > self.costs).astype(np.float64)
+        share = np.mean(below, axis=0)
+        return share, *wilson_interval(share, effective_sizes(below, self.effects, self.costs), self.level)
+
+    def quadrants(self) -> dict[str, Array]:
+        """The share of draws (D - 1,) in each quadrant: more effect is east, and more cost north.
+
+        Draws on an axis have no more effect, or no more cost.
+        """
+        east, north = self.effects > 0, self.costs > 0
+        inside = (east & north, east & ~north, ~east & ~north, ~east & north)
+        return {name: np.mean(each, axis=0) for name, each in zip(QUADRANTS, inside, strict=True)}
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
+        """The draws of each decision with its mean and ellipse, and the line of the willingness to pay.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        from cbq.voi.figures import plot_plane
+
+        return plot_plane(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+
+    columns = Table.to_columns
+
+    def _columns(self) -> Iterator[Column]:
+        D, few = len(self.decisions), digits(4)
+        both = zip(self.effects.T, self.costs.T, strict=True)
+        yield Column("decision", list(self.decisions), str)
+        yield Column("reference", [self.reference] * D)
+        yield Column("incremental_effect", np.mean(self.effects, axis=0).tolist(), few, "more effect")
+        yield Column("incremental_cost", np.mean(self.costs, axis=0).tolist(), few, "more cost")
+        yield Column("correlation", [correlation(*each) for each in both])
+        for name, share in self.quadrants().items():
+            yield Column(name, share.tolist(), few, name.replace("_", "-"))
+        if self.willingness_to_pay is not None:
+            share, low, high = self.share_below()
+            yield Column("willingness_to_pay", [self.willingness_to_pay] * D)
+            yield Column("below_line", share.tolist(), few, "below the line")
+            yield Column("below_line_lower", low.tolist())
+            yield Column("below_line_upper", high.tolist())
+
+    def _below(self) -> list[str]:
+        legend = f"Means and shares of {len(self.effects)} draws, against {self.reference}."
+        if self.willingness_to_pay is not None:
+            legend += f" The line is that of a willingness to pay of {self.willingness_to_pay:g}."
+        return [legend, *sentences(self.notes)]
+
+
+def ce_plane(
+    outputs: Any,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: float | None = None,
+    reference: Name | None = None,
+    decisions: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> CePlane:
+    """The cost-effectiveness plane of all decisions against a reference.
+
+    Parameters
+    ----------
+    outputs, effects, costs, decisions : as in `cbq.voi.icers`.
+    willingness_to_pay : one number, the slope of the line in the plane (default: no line).
+    reference : the decision to compare with, by name or position; by default the one with the smallest mean cost.
+    level : of the ellipses, and of the interval of the share below the line.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> effects, costs = rng.normal([0, 1], 0.1, (500, 2)), rng.normal([0, 100], 30, (500, 2))
+    >>> plane = cbq.voi.ce_plane((effects, costs), decisions=["old", "new"], willingness_to_pay=200)
+    >>> plane.decisions, plane.ellipse().shape
+    (('new',), (200, 2))
+    """
+    level = between_0_and_1(level, "level")
+    price = None if willingness_to_pay is None else slope_of_line(willingness_to_pay, "willingness_to_pay")
+    draws = EffectsAndCosts.read(outputs, effects, costs, decisions)
+    r = _reference(reference, draws)
+    others = [d for d in range(len(draws.names)) if d != r]
+    more, dearer = (each[:, others] - each[:, [r]] for each in (draws.effects, draws.costs))
+    names = tuple(draws.names[d] for d in others)
+    return CePlane(draws.names[r], names, more, dearer, price, level, draws.notes)
+
+
+def slope_of_line(value: Any, name: str) -> float:
+    """The willingness to pay of a line in the plane, which must be one number."""
+    if not is_number(value, 0.0, MAX_SLOPE):
+        raise ValueError(f"{name} must be one number from 0 on, for the line in the plane, but it is {shown(value)}.")
+    return float(value)
+
+
+def correlation(x: Array, y: Array) -> float:
+    """The correlation of x (n,) and y (n,), from -1 to 1; 0 if one of them is constant."""
+    a, b = (each - np.mean(each) for each in (x, y))
+    sizes = float(np.sqrt(a @ a)) * float(np.sqrt(b @ b))
+    return float(np.clip(a @ b / sizes, -1.0, 1.0)) if sizes > 0 else 0.0
+
+
+def _reference(given: Any, draws: EffectsAndCosts) -> int:
+    if given is None:
+        return int(np.argmin(np.mean(draws.costs, axis=0)))
+    if isinstance(given, str) and given in draws.names:
+        return draws.names.index(given)
+    if is_whole(given, 0, len(draws.names) - 1):
+        return int(given)
+    hint = did_you_mean(given, draws.names, "decisions") if isinstance(given, str) else listed(draws.names)
+    raise ValueError(f"reference must be a decision, by name or position, but it is {shown(given)}: {hint}")
