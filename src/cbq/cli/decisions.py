@@ -15,7 +15,7 @@ import typer
 from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
 from cbq.cli.draws import Described, DrawTables
-from cbq.cli.tables import check_writable, command_line, write_figure, write_table
+from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
 from cbq.common.checks import listed
 from cbq.common.tables import NOTE_WIDTH
 from cbq.linalg import engine as use_engine
@@ -294,7 +294,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     typer.echo(str(result))
     if beside.out is not None:
         page = table_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, _columns_of(result), result.plot, page)
+        _write_beside(beside.out, result.to_columns(), result.plot, page)
 
 
 def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
@@ -338,7 +338,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     if out is not None:
         shown: EvsiTable | EnbsTable = result if benefit is None else benefit
         page = study_page(result, benefit, repeat=command_line(context), record=tables.record)
-        _write_beside(out, _columns_of(shown), shown.plot, page)
+        _write_beside(out, shown.to_columns(), shown.plot, page)
 
 
 def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -361,7 +361,7 @@ def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
     )
     if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.ceac.columns(), result.ceac.plot, page)
+        _write_beside(beside.out, result.ceac.to_columns(), result.ceac.plot, page)
 
 
 def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -381,7 +381,7 @@ def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
     _echo_with_notes(result.evpi.to_text(level), question, result)
     if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
+        _write_beside(beside.out, result.evpi.to_columns(level), partial(result.evpi.plot, level=level), page)
 
 
 def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
@@ -436,15 +436,10 @@ def _echo_with_notes(text: str, question: Question, result: Appendix, more: Sequ
 
 def _write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
     """Write a table, and beside it its chart and the page of a report, and say so."""
-    write_table(out, list(columns), zip(*columns.values(), strict=True))
+    write_columns(out, columns)
     chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
     page.write(str(report))
     typer.echo(f"Written: {out}, {chart}, {report}.")
-
-
-def _columns_of(result: Any) -> dict[str, list[Any]]:
-    """The columns of a table of rows."""
-    return {name: [getattr(row, name) for row in result.rows] for name in result.columns}
 
 
 def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[str, str]) -> list[str]:
@@ -452,7 +447,7 @@ def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[
     folder.mkdir(exist_ok=True)
     written = []
     for name, columns, draw in _parts(result):
-        write_table(folder / f"{name}.csv", list(columns), zip(*columns.values(), strict=True))
+        write_columns(folder / f"{name}.csv", columns)
         written.append(f"{name}.csv")
         if draw is not None:
             write_figure(folder / f"{name}.png", draw)
@@ -464,14 +459,14 @@ def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[
 def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
     """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
     if result.icers is not None and result.plane is not None:
-        yield "icers", _columns_of(result.icers), result.icers.plot
-        yield "plane", result.plane.columns(), result.plane.plot
-    yield "ceac", result.ceac.columns(), result.ceac.plot
+        yield "icers", result.icers.to_columns(), result.icers.plot
+        yield "plane", result.plane.to_columns(), result.plane.plot
+    yield "ceac", result.ceac.to_columns(), result.ceac.plot
     level = result.ceac.level
     curve = result.evpi.willingness_to_pay is not None
-    yield "evpi", result.evpi.columns(level), partial(result.evpi.plot, level=level) if curve else None
+    yield "evpi", result.evpi.to_columns(level), partial(result.evpi.plot, level=level) if curve else None
     if result.evppi is not None:
-        yield "evppi", _columns_of(result.evppi), result.evppi.plot
+        yield "evppi", result.evppi.to_columns(), result.evppi.plot
 
 
 def _check_out(out: Path, files: list[Path]) -> None:
