@@ -15,6 +15,7 @@ More data must not hurt: the ratio is at most 1.5, and beyond the exact range se
 from __future__ import annotations
 
 import time
+import warnings
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -25,7 +26,6 @@ import numpy as np
 import cbq
 from _common import coverage, met, one_thread, positive_integer, print_record, problem_with_truth, progress
 from cbq.estimators.multioutput import MOBQFit
-from cbq.fit.findings import silent
 
 PROBLEMS = {"butterfly": (), "linear": (("dim", 5),), "health": ()}  # with their options
 SIZES = (1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 200_000)
@@ -61,7 +61,7 @@ def measured(name: str, size: int, seeds: Sequence[int]) -> Row:
     for seed in seeds:
         progress(f"{name}, {side**2} points, seed {seed}")
         samples = problem.collect(side, side, rng=seed)
-        with one_thread(), silent():
+        with one_thread(), warnings.catch_warnings(action="ignore", category=cbq.FitWarning):
             start = time.process_time()
             fit = cbq.Auto().fit(samples)
             seconds.append(time.process_time() - start)

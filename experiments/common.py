@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cbq
-from cbq.fit.findings import silent
 from cbq.runs.draws import sobol
 from cbq.runs.processes import exit_with_parent
 
@@ -108,5 +108,5 @@ def _prepare_worker(initializer: Callable[[], object] | None) -> None:
 
 def on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:
     """The result of a job, without warnings of its fits: scores say how well intervals hold."""
-    with one_thread(), silent():
+    with one_thread(), warnings.catch_warnings(action="ignore", category=cbq.FitWarning):
         return task(*job)

@@ -16,7 +16,6 @@ from sphinx.util.inspect import TypeAliasForwardRef
 from sphinx.util.nodes import make_refnode
 
 import cbq
-from cbq.common.deprecation import DeprecatedAttribute
 
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) ?: (.+)$")
 EXAMPLES = ".. rubric:: Examples"
@@ -121,10 +120,6 @@ def _readable_types(app: Sphinx, *_: Any) -> None:
             types[name] = re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"\1", text).replace("npt.", "")
 
 
-def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    return True if isinstance(obj, DeprecatedAttribute) else None
-
-
 def _public_modules() -> set[str]:
     return {"cbq", *(f"cbq.{name}" for name in cbq.__all__ if inspect.ismodule(getattr(cbq, name)))}
 
@@ -133,6 +128,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     TypeAliasForwardRef.__repr__ = lambda self: self.name  # of properties, whose types are not recorded
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _readable_types, priority=900)
-    app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

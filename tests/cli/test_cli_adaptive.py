@@ -19,7 +19,7 @@ import cbq
 from cbq import problems
 from cbq.checkpoint import database
 from cbq.checkpoint.ledger import read_ledger
-from cbq.cli import ledger
+from cbq.cli import adaptive
 from cbq.cli.source import ProblemSource
 from command_line import ok, process, read, refused, run
 
@@ -335,7 +335,7 @@ def test_a_file_in_use_is_waited_for_and_then_refused(simulator, tmp_path, monke
         for words in (["ask", "run.sqlite"], ["tell", "run.sqlite", "results.csv"], ["status", "run.sqlite"]):
             assert "run.sqlite is in use by another run" in refused(*words)
     assert ok("tell", "run.sqlite", "results.csv").startswith("1 new results.")
-    assert set(waits) == {ledger.WAIT}
+    assert set(waits) == {adaptive.WAIT}
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adaptive.md").read_text()

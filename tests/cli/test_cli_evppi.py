@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("typer")
 
 import cbq
-from cbq.cli.draw_options import read_prices
-from cbq.cli.names import column_names, column_sets
+from cbq.cli.decisions import read_prices
+from cbq.cli.draws import column_names, column_sets
 from cbq.cli.sheets import read_sheet
 from command_line import ok, read, refused
 

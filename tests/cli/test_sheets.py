@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 pytest.importorskip("typer")
 
-from cbq.cli.numerals import Convention, convention, read_number
+from cbq.cli.cells import Convention, convention, read_number
 from cbq.cli.sheets import read_sheet
 from cbq.cli.tables import check_writable, write_table
 

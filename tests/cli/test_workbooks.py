@@ -13,7 +13,7 @@ pytest.importorskip("openpyxl")
 import openpyxl
 
 from cbq.cli import workbooks
-from cbq.cli.formulas import as_text, from_text
+from cbq.cli.cells import as_text, from_text
 from cbq.cli.sheets import read_sheet
 from cbq.cli.tables import write_table
 from command_line import ok, process, refused, run

@@ -7,6 +7,7 @@ import pytest
 
 import cbq
 from cbq import kernels, measures
+from cbq.common.checks import did_you_mean, listed
 from cbq.linalg import Jitter, factor
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, StudentT, TruncatedGaussian, Uniform
 from cbq.runs import IntegrandError
@@ -363,3 +364,14 @@ def test_levels_of_any_precision_raise_no_warning(kind):
     """Warnings are errors here: the bounds of float64 must not be compared in a smaller type."""
     low, high = FIT.interval(THETA, level=kind(0.75))
     np.testing.assert_array_equal([low, high], FIT.interval(THETA, level=0.75))
+
+
+def test_did_you_mean():
+    known = ["Butterfly", "sir", "linear"]
+    assert did_you_mean("buterfly", known, "problems") == "did you mean 'Butterfly'?"
+    assert did_you_mean("xyz", known, "problems") == "the problems are 'Butterfly', 'sir', 'linear'."
+    assert listed(map(str, range(30)), 2) == "'0', '1' and 28 more"
+    with pytest.raises(ValueError, match="there is no problem 'lineer': did you mean 'linear'"):
+        cbq.problems.get("lineer")
+    with pytest.raises(TypeError, match="has no option dimm: did you mean 'dim'"):
+        cbq.problems.get("linear", dimm=3)

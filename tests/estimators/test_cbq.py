@@ -7,9 +7,9 @@ from scipy import stats
 
 import cbq
 from cbq.estimators.conditional import StageOneSelection, ThetaCalibration
-from cbq.fit.findings import silent
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform
+from quiet import silent
 from refusals import refusals
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit.findings import silent
 from cbq.measures import Gaussian, Uniform
+from quiet import silent
 
 
 def kinked(x, theta):

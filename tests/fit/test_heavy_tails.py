@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 import cbq
-from cbq.fit.findings import silent
 from cbq.fit.heavy_tails import has_long_tails, infinite_variance, power_tail, tail_exponent
 from cbq.measures import (
     Beta,
@@ -22,6 +21,7 @@ from cbq.measures import (
     Unnormalised,
     from_scipy,
 )
+from quiet import silent
 
 
 def product(theta):

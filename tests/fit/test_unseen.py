@@ -7,9 +7,9 @@ from scipy.stats import norm
 
 import cbq
 from cbq.estimators.conditional.stage_two import UnbiasedCurve
-from cbq.fit.findings import silent
 from cbq.fit.heavy_tails import linear_shares, outermost
 from cbq.measures import Gaussian, LogNormal, StudentT, Uniform
+from quiet import silent
 
 QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 

@@ -21,6 +21,7 @@ import pytest
 import cbq
 from cbq.integrands import UMBridge
 from cbq.measures import Gaussian, Uniform
+from quiet import silent
 from refusals import refusals
 
 SERVER = """
@@ -130,7 +131,7 @@ def test_a_run_is_that_of_the_same_function_here(url):
         np.testing.assert_array_equal(
             problem(UMBridge(url)).collect(5, 8, rng=0, design="sobol", executor=threads).f, here.f
         )
-    with cbq.fit.findings.silent():
+    with silent():
         found = cbq.CBQ().fit(there).predict([0.5])
     assert found[0] == pytest.approx(0.25 + 1.0 + 0.5, abs=0.02)
 

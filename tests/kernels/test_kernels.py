@@ -691,15 +691,6 @@ def test_a_kernel_knows_its_factors_on_x_and_on_theta():
         assert kernel.on_theta is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("Sum", "SumKernel"), ("Product", "ProductKernel"), ("Scaled", "ScaledKernel")]
-)
-def test_old_names_still_work_and_warn(old, new):
-    with pytest.warns(DeprecationWarning, match=rf"cbq.kernels.{old} is deprecated .* use {new} instead"):
-        assert getattr(kernels, old) is getattr(kernels, new)
-    assert old not in kernels.__all__
-
-
 def test_unknown_names_are_no_attributes():
     with pytest.raises(AttributeError, match=r"module 'cbq.kernels' has no attribute 'Cosine'"):
         _ = kernels.Cosine

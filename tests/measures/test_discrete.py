@@ -9,7 +9,6 @@ from scipy import stats
 
 import cbq
 from cbq.embeddings import NoEmbedding
-from cbq.fit.findings import silent
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.measures import (
     Binomial,
@@ -25,6 +24,7 @@ from cbq.measures import (
     as_measure,
 )
 from cbq.measures.base import stack
+from quiet import silent
 from refusals import refusals
 
 PRIOR = Uniform(0.2, 0.8)

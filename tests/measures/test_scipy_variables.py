@@ -20,6 +20,7 @@ from cbq.measures import (
     as_measure,
     from_scipy,
 )
+from quiet import silent
 from refusals import refusals
 
 NORMAL = stats.Normal(mu=0.5, sigma=2.0)
@@ -111,7 +112,7 @@ def test_a_discrete_variable_of_the_new_kind_is_a_finite_sum():
 @pytest.mark.parametrize("family", [lambda t: stats.Normal(mu=t[0]), lambda t: stats.abs(stats.Normal()) + t[0]])
 def test_a_family_may_return_random_variables(family):
     problem = cbq.Problem(lambda x, t: x[:, 0], family, stats.Uniform(a=0.0, b=1.0), depends_on_theta=False)
-    with cbq.fit.findings.silent():
+    with silent():
         fit = cbq.CBQ().fit(problem.collect(6, 12, rng=0, design="sobol"))
         found = fit.predict([0.4])
     assert found[0] == pytest.approx(float(family([0.4]).mean()), abs=5e-3)

@@ -335,7 +335,7 @@ def test_a_wrong_shape_is_found_by_one_small_call():
         ({"N": [1, 0, 2]}, r"N\[1\] must be a whole number"),
         ({"N": [1.5, 2, 2]}, r"N\[0\] must be a whole number"),
         ({"design": "mcmc"}, r"'iid' or 'sobol', but it is 'mcmc': .*cbq.Samples"),
-        ({"theta": THETAS[:2]}, "T is 3, but theta holds 2 thetas: leave T out, or pass T=2"),
+        ({"theta": THETAS[:2]}, "T is 3, but theta= holds 2 thetas: leave T= out, or pass T=2"),
         ({"theta": THETAS[:, 0]}, "p = 2"),
         ({"theta": THETAS * np.nan}, "theta must be finite"),
     ],

@@ -22,7 +22,7 @@ def test_the_calls_are_valid_before_an_argument_is_replaced(tmp_path, monkeypatc
     entries = list(hostile.entries())
     assert len(entries) > 400
     for entry in entries:
-        if "plot" not in entry.name:  # a second each
+        if "plot" not in entry.name and entry.name not in hostile.UNKNOWN_IS_NAN:  # figures take a second each
             assert not hostile.has_nan(Call(entry, {}).make()), entry.name
 
 

@@ -247,7 +247,7 @@ def test_thetas_may_be_given_without_their_number():
     expected = problem.collect(None, 4, theta=THETA, rng=0)
     assert problem.collect(N=4, theta=THETA, rng=0) == expected
     assert problem.collect(6, N=4, theta=THETA, rng=0) == expected
-    with pytest.raises(ValueError, match="T is 5, but theta holds 6 thetas"):
+    with pytest.raises(ValueError, match="T is 5, but theta= holds 6 thetas"):
         problem.collect(5, 4, theta=THETA, rng=0)
     with pytest.raises(ValueError, match=r"T, the number of thetas, is missing"):
         problem.collect(N=4, rng=0)

@@ -1,6 +1,5 @@
 """What notebooks show: figures, tables and progress, in a kernel without any setting; and what terminals show."""
 
-import importlib.util
 import io
 import pickle
 import re
@@ -112,13 +111,7 @@ def test_what_has_no_figure_is_refused(what):
 # progress
 
 
-def without_rich(monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "rich" else find(name, *more))
-
-
-def test_a_terminal_without_rich_has_a_bar_of_text(problem, monkeypatch, capsys):
-    without_rich(monkeypatch)
+def test_a_terminal_has_a_bar_of_text(problem, capsys):
     problem.collect(3, 4, rng=0, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
@@ -131,7 +124,6 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_has_a_bar_by_default(monkeypatch):
-    without_rich(monkeypatch)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with reporting(None, "work", 0, 4) as report:
         report(4, 4)

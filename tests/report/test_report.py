@@ -18,7 +18,6 @@ from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import coverage, left_out
 from cbq.fit.figures import curve_panel
-from cbq.fit.findings import silent
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Zone
@@ -27,6 +26,7 @@ from cbq.report.document import Page, Section
 from cbq.report.parts import notice, table, words
 from cbq.voi import EvppiRow, EvppiTable
 from command_line import ok
+from quiet import silent
 from refusals import refusals
 
 VOID = {"meta", "link", "input", "br"}

@@ -12,10 +12,10 @@ from scipy import stats
 
 import cbq
 from cbq.checkpoint.ledger import read_ledger
-from cbq.fit.findings import silent
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform, Unnormalised
 from cbq.runs import IntegrandError
 from cbq.runs.goal import Goal, Round, is_reached
+from quiet import silent
 from tests.checkpoint.test_checkpoint import same
 from tests.refusals import refusals
 

@@ -69,7 +69,6 @@ def test_progress_counts_points(batch):
 
 
 def test_progress_true_draws_a_bar(capsys):
-    pytest.importorskip("rich")
     changed(name="quadratic").collect(3, 10, rng=0, progress=True)
     out, err = capsys.readouterr()
     assert out == ""

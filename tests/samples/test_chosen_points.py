@@ -8,9 +8,10 @@ from scipy.special import ndtr
 import cbq
 from cbq.estimators import MOBQFit
 from cbq.estimators.multioutput.candidates import pooled_points
-from cbq.fit.findings import equal_values, silent
+from cbq.fit.findings import equal_values
 from cbq.fit.heavy_tails import tails
 from cbq.measures import Gaussian
+from quiet import silent
 
 NEW = np.linspace(0.2, 1.8, 9)
 OF_X = {"depends_on_theta": False, "design": "adaptive"}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit.findings import silent
 from cbq.samples import ChainWarning
 from cbq.samples.chains import effective_size, split_rhat
+from quiet import silent
 from refusals import refusals
 
 THETA = np.linspace(0.5, 2.0, 8)  # the prior standard deviation of mu

@@ -280,17 +280,6 @@ def test_all_points_and_their_log_densities():
     np.testing.assert_array_equal(atoms.log_density(), np.zeros(20))
 
 
-def test_former_names_of_the_measures_warn():
-    s = Samples(THETA, GAMMA_X, F, gammas)
-    with pytest.warns(DeprecationWarning, match=r"Samples\.law is deprecated .*: use measure instead"):
-        assert s.law(2).equals(s.measure(2))
-    with pytest.warns(DeprecationWarning, match=r"Samples\.laws is deprecated .*: use conditional instead") as caught:
-        conditional = s.laws
-    assert caught[0].filename == __file__
-    assert conditional.observed_at(1).equals(gammas(THETA[1]))
-    assert conditional(np.array([[7.0, 2.0]]))[0].equals(Gamma(7.0, 2.0))
-
-
 # parts of samples
 
 

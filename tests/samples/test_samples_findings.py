@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit.findings import KINDS, silent
+from cbq.fit.findings import KINDS
 from cbq.samples.findings import KINDS as CARRIED
+from quiet import silent
 
 THETA = np.arange(1.0, 9.0)
 BAD = (3.0, 4.0)

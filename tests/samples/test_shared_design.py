@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit.findings import silent
 from cbq.measures import Categorical, Gamma, Gaussian, LogNormal, Normal, Poisson, Product, StudentT
+from quiet import silent
 
 T, N = 20, 10
 THETA = np.random.default_rng(5).uniform(0.0, 2.0, (T, 1))

@@ -346,7 +346,7 @@ def test_impossible_studies_are_refused(make, message):
         ({"study": studies.Poisson()}, "must be a rate, at least 0"),
         ({"study": studies.Survival(1.0)}, "must be a rate of events, above 0"),
         ({"study": studies.Normal("s")}, "'s', which is no column of inputs"),
-        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars has 1"),
+        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars= has 1"),
         ({"study": lambda row, n, rng: [[1.0]] * 2 if row["x"] > 0 else [0.0]}, "what simulate of the study returns"),
         ({"study": lambda row, n, rng: np.nan}, "what simulate of the study returns for 10"),
         ({"study": lambda row, n, rng: row["y"]}, "simulate of the study raised KeyError"),
@@ -508,6 +508,6 @@ def test_the_program_prints_and_writes_the_same_as_the_library(tmp_path):
         (("--pars", "p", "--study", "binomial", "--sd", "2"), "--sd is for --study normal"),
         (("--pars", "p", "--study", "binomial", "--sizes", "5:1"), "--sizes must be whole numbers"),
         (("--pars", "p", "--study", "binomial", "--cost", "5"), "--cost came without --population"),
-        (("--pars", "s", "--study", "binomial"), "must be a probability, from 0 to 1, for this --study"),
+        (("--pars", "s", "--study", "binomial"), "must be a probability, from 0 to 1, for this study"),
     ):
         assert message in refused("evsi", table, *arguments)

@@ -8,8 +8,8 @@ from cbq.samples.columns import find_summary
 
 pytest.importorskip("typer")
 
-from cbq.cli.draw_options import read_prices
-from cbq.cli.numerals import Convention, typed_number
+from cbq.cli.cells import Convention, typed_number
+from cbq.cli.decisions import read_prices
 from command_line import ok, refused
 
 N = 200

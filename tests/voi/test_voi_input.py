@@ -115,7 +115,8 @@ def test_all_and_pairs_leave_out_what_is_no_input():
     (note,) = table.notes
     for name in ("id", "Unnamed: 0", "count", "cost_old", "cost_new", "hole"):
         assert repr(name) in note
-    assert note.endswith("name a column in pars to value it all the same")
+    stated = "the same as pars=['a', 'b', 'k', 'c_drug']"
+    assert note.endswith(f"name a column in pars= to value it all the same; {stated}")
     pairs = value(inputs, "pairs", outputs=_net())
     assert [row.pars for row in pairs.rows] == ["a, b", "a, c_drug", "b, c_drug"]
     (forced,) = value(inputs, ["count"], outputs=_net()).rows

@@ -1,22 +1,28 @@
-"""The program: its commands, and its reports of errors."""
+"""The program: its commands, how it reports errors, and the commands `cbq problems` and `cbq reproduce`."""
 
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import cbq
 from cbq._version import __version__
-from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
-from cbq.cli.tables import TYPED, show
+from cbq.cli import options
+from cbq.cli.adaptive import ask, solve, status, tell
+from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
+from cbq.cli.messages import in_options, naming_options, option_names
+from cbq.cli.run import compare, predict, run
+from cbq.cli.tables import show
 from cbq.common.checks import as_text, sentence
-from cbq.common.wording import Wording, in_words_of
 from cbq.common.workers import WorkerError
 from cbq.estimators.base import REFUSALS
 from cbq.problems import names
@@ -25,32 +31,21 @@ from cbq.runs import IntegrandError
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
+SEEDS, QUICK_SEEDS = 20, 2
+FOLDER, QUICK_FOLDER = Path("reproduction"), Path("reproduction-quick")
+
 # Errors that bad input raises. The type of any other error is part of its report.
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
 
 
-# Arguments of the library whose options have other names.
-OTHER_NAMES = {"executor": "workers", "rng": "seed"}
-
-
-class SpokenCommand(TyperCommand):
+class Command(TyperCommand):
     """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
 
     def invoke(self, ctx: Any) -> Any:
-        options = {
-            parameter.name: parameter.opts[0]
-            for parameter in self.params
-            if parameter.name and parameter.opts[0].startswith("-")
-        }
-        others = {name: options[option] for name, option in OTHER_NAMES.items() if option in options}
-        words = Wording({**options, **others}, between=" ", value=_as_typed, again="the same command resumes")
-        with in_words_of(words):
+        options = option_names(self.params)
+        with naming_options(options), warnings.catch_warnings():
+            warnings.showwarning = partial(_print_warning, options)
             return super().invoke(ctx)
-
-
-def _as_typed(value: Any) -> str:
-    """The text of a value after an option."""
-    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 class OneLineErrors(TyperGroup):
@@ -59,11 +54,9 @@ class OneLineErrors(TyperGroup):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         arguments = sys.argv[1:] if args is None else list(args)
         extra["standalone_mode"] = False  # so that errors are raised here
-        TYPED.set(tuple(arguments))
+        extra["obj"] = tuple(arguments)  # for `command_line`
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _print_warning
-                code = super().main(arguments, "cbq", *rest, **extra)
+            code = super().main(arguments, "cbq", *rest, **extra)
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         except Exception as error:
@@ -85,8 +78,9 @@ def _report(error: Exception) -> int:
     return int(getattr(error, "exit_code", 1))
 
 
-def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    typer.echo(f"cbq: warning: {sentence(' '.join(str(message).split()))}", err=True)
+def _print_warning(options: Mapping[str, str], message: Warning | str, *where: Any, **more: Any) -> None:
+    text = in_options(" ".join(str(message).split()), options)
+    typer.echo(f"cbq: warning: {sentence(text)}", err=True)
 
 
 def _print_version(requested: bool) -> None:
@@ -101,7 +95,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def cbq(
+def program(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
@@ -156,20 +150,89 @@ def problems() -> None:
     show(("name", "options", "description"), rows, left=3)
 
 
-for _command in (
-    run.run,
-    solve.solve,
-    ask.ask,
-    tell.tell,
-    status.status,
-    compare.compare,
-    predict.predict,
-    evppi.evppi,
-    evsi.evsi,
-    psa.psa,
-    psa.ceac,
-    psa.evpi,
-    problems,
-    reproduce.reproduce,
-):
-    app.command(cls=SpokenCommand)(_command)
+@dataclass(frozen=True)
+class Reproducing:
+    """The experiments, and how to run them."""
+
+    names: list[str] | None = options.argument(
+        "Name experiments that --list shows, or pass --all.", default=None, metavar="NAME..."
+    )
+    every: bool = options.setting("Run all experiments.", "--all", default=False)
+    listed: bool = options.setting(
+        "List the experiments with their expected minutes, and stop.", "--list", default=False
+    )
+    quick: bool = options.setting(
+        "Use tiny sizes, to check that everything runs; the numbers are meaningless.", "--quick", default=False
+    )
+    seeds: int | None = options.whole(
+        "Draw this many samples for each point of a figure. Expensive cells use fewer, and seeds that were saved "
+        "before are shown too.",
+        shown=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
+    )
+    workers: int = options.whole("Use this many processes, with one thread each.", default=1)
+    out: Path | None = options.setting(
+        "Write to this folder, in which each experiment has its own.",
+        metavar="FOLDER",
+        file_okay=False,
+        shown=f"{FOLDER}, or {QUICK_FOLDER} with --quick",
+    )
+    plot_only: bool = options.setting(
+        "Draw and summarise saved results again; nothing is evaluated.", "--plot-only", default=False
+    )
+    force: bool = options.setting(
+        "Continue from saved results of other code; the record names both versions.", "--force", default=False
+    )
+
+
+def reproduce(reproducing: Reproducing) -> None:
+    """Repeat the experiments of the paper.
+
+    Runs them with the methods of the paper and with ours, and draws its figures.
+    The experiments are part of the repository: run the command from its root, or from an editable install.
+
+    Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the
+    ends of a band of one standard error), record.json (all inputs of the results), and the figure as PNG and SVG. The
+    verdict on the paper's claim is printed. Finished cells are kept in results.sqlite at once: after an interruption,
+    the same command continues from there, and more --seeds are added to them.
+
+    \b
+    Examples:
+      cbq reproduce --list
+      cbq reproduce linear sir-N --workers 2
+      cbq reproduce --all --quick
+      cbq reproduce linear --plot-only
+    """
+    root = str(checkout())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    from experiments import command
+
+    asked, quick = reproducing, reproducing.quick
+    chosen = command.choose(asked.names or [], every=asked.every or (asked.listed and not asked.names))
+    folder = asked.out or (QUICK_FOLDER if quick else FOLDER)
+    sizes: dict[str, Any] = {
+        "quick": quick,
+        "seeds": asked.seeds or (QUICK_SEEDS if quick else SEEDS),
+        "workers": asked.workers,
+    }
+    if asked.listed:
+        command.show_list(chosen, **sizes)
+    elif asked.plot_only:
+        command.redraw_all(chosen, folder, skip_missing=asked.every)
+    else:
+        command.run_all(chosen, folder, **sizes, force=asked.force)
+
+
+def checkout() -> Path:
+    """The root of the repository: the folder that holds the sources of this package, or else the current one."""
+    for root in (Path(cbq.__file__).resolve().parents[2], Path.cwd()):
+        if (root / "experiments" / "command.py").is_file() and (root / "src" / "cbq").is_dir():
+            return root
+    raise FileNotFoundError(
+        "the experiments of the paper are not part of the installed package: get the repository of cbq, and run this "
+        "command from its root."
+    )
+
+
+for _command in (run, solve, ask, tell, status, compare, predict, evppi, evsi, psa, ceac, evpi, problems, reproduce):
+    app.command(cls=Command)(options.command(_command))

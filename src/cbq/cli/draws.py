@@ -1,20 +1,22 @@
-"""The draws of a decision model in one table or several, with their columns of outputs and inputs."""
+"""The draws of a decision model in one table or several, with their columns of outputs and inputs.
+
+Columns are named in lists, in sets, and in named sets. A name may contain commas, as rr[1,2]: known columns are
+recognised as a whole, and brackets and quotes protect commas.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cbq.cli.names import column_names, column_sets
-from cbq.cli.numerals import Convention, typed_number
-from cbq.cli.rows import MISSING, is_number
+from cbq.cli.cells import MISSING, Convention, is_number, typed_number
+from cbq.cli.messages import in_options
 from cbq.cli.sheets import Sheet, read_sheet
-from cbq.cli.tables import TYPED
 from cbq.common.checks import listed
 from cbq.nested.decisions import positions
 from cbq.samples.columns import find_summary
@@ -28,7 +30,11 @@ from cbq.voi.roles import (
 )
 
 Columns = dict[str, list[float] | list[str]]
+PARS = {"pars": "--pars "}
 EXAMPLE_PRICES = "20000,30000"
+QUOTES, OPEN, CLOSE = "\"'", "([{", ")]}"
+BETWEEN_NAMES, BETWEEN_SETS, AFTER_LABEL = ",", ";", ":"
+MARKS = BETWEEN_NAMES + BETWEEN_SETS + AFTER_LABEL
 MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the rows
 
 
@@ -47,6 +53,7 @@ class Described:
 class Draws:
     """The tables on the command line: of all columns, of effects, of costs and of inputs."""
 
+    command: str  # such as "cbq evppi"
     table: Sheet | None
     effects: Sheet | None
     costs: Sheet | None
@@ -55,6 +62,7 @@ class Draws:
     @classmethod
     def read(
         cls,
+        command: str,
         files: Sequence[Path | None],
         sheets: Sequence[str] | None = None,
         header_rows: Sequence[int] | None = None,
@@ -72,13 +80,13 @@ class Draws:
             raise ValueError(f"{given} came without {missing}: pass both.")
         if table is None and (effects is None or (valued and inputs is None)):
             options = "--effects-file, --costs-file and --inputs-file" if valued else "--effects-file and --costs-file"
-            raise ValueError(f"there is no table to read: name one, as in {_command()} psa.csv, or pass {options}.")
+            raise ValueError(f"there is no table to read: name one, as in {command} psa.csv, or pass {options}.")
         there = [i for i, path in enumerate(files) if path is not None]
         names, rows = _for_each(sheets, there, "--sheet"), _for_each(header_rows, there, "--header-row")
         read = [None if path is None else read_sheet(path, names.get(i), rows.get(i)) for i, path in enumerate(files)]
         for sheet in filter(None, read):
             _require_no_labels(sheet)
-        return cls(*read)
+        return cls(command, *read)
 
     @property
     def read_sheets(self) -> list[Sheet]:
@@ -142,11 +150,11 @@ class Draws:
             return sets, {name: sheet.values(name) for name in named}, ()
         names, left = self._inputs(sheet, used)
         if not names:
-            why = left_out_note(left) if left else "No column is left"
+            why = in_options(left_out_note(left), PARS) if left else "No column is left"
             raise ValueError(f"{sheet} has no inputs beside the outputs. {why}.")
         pairs = pars is not None and pars.strip() == "pairs"
         stated = "" if pairs else f"--pars {shlex.quote('; '.join(names))}"
-        notes = (left_out_note(left, stated),) if left else ()
+        notes = (in_options(left_out_note(left, stated), PARS),) if left else ()
         several = "pairs" if pairs else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
 
@@ -176,7 +184,7 @@ class Draws:
     def _main(self) -> Sheet:
         """The table that is an argument, not an option."""
         if self.table is None:
-            raise ValueError(f"there is no table of outputs: name one, as in {_command()} psa.csv.")
+            raise ValueError(f"there is no table of outputs: name one, as in {self.command} psa.csv.")
         return self.table
 
     def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> Described:
@@ -211,7 +219,7 @@ class Draws:
             same = f"--effects {shlex.quote(','.join(effects))} --costs {shlex.quote(','.join(costs))}"
             how = f" (known by their names; --effects and --costs set others): the same as {same}"
             return _described(sheet, effects, how, costs)
-        command = f"{_command()} {shlex.quote(str(sheet.path))}"
+        command = f"{self.command} {shlex.quote(str(sheet.path))}"
         if effects:
             raise ValueError(
                 f"effects and costs ({listed([*effects, *costs])}) need a willingness to pay: {command} --wtp "
@@ -225,11 +233,6 @@ class Draws:
             f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(numeric[-2:]))}, or effects and "
             f"costs, {command} --effects NAMES --costs NAMES --wtp {EXAMPLE_PRICES}."
         )
-
-
-def _command() -> str:
-    """The command that is running, without its arguments."""
-    return " ".join(["cbq", *TYPED.get()[:1]])
 
 
 def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None = None) -> Described:
@@ -299,3 +302,78 @@ def _read(sheet: Sheet, name: str) -> Any:
 def _labels(texts: Sequence[str], values: Sequence[Any]) -> bool:
     """Whether a column holds words that hardly repeat."""
     return isinstance(values[0], str) and len(set(texts)) > max(12, len(texts) // 2)
+
+
+# Names of columns
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A name, and the mark that follows it; "" at the end."""
+
+    name: str
+    mark: str
+
+
+def column_names(text: str | None, known: Sequence[str]) -> list[str]:
+    """The names in a comma-separated list."""
+    return [piece.name for piece in _pieces(text or "", known, BETWEEN_NAMES) if piece.name]
+
+
+def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, list[str]]:
+    """The sets in "p1; p2; p1, p2", or the named sets in "costs: c1, c2; effects: e1"."""
+    sets: list[tuple[str, list[str]]] = [("", [])]
+    for piece in _pieces(text, known, MARKS):
+        label, names = sets[-1]
+        if piece.mark == AFTER_LABEL:
+            if label or names:
+                raise ValueError(f'--pars {text!r} has a colon out of place: write "costs: c1, c2; effects: e1, e2".')
+            sets[-1] = (piece.name, [])
+            continue
+        if piece.name:
+            names.append(piece.name)
+        if piece.mark == BETWEEN_SETS:
+            sets.append(("", []))
+    filled = [(label, names) for label, names in sets if label or names]
+    if not any(label for label, _ in filled):
+        return [names for _, names in filled]
+    labelled = {label or ", ".join(names): names for label, names in filled}
+    if len(labelled) < len(filled):
+        raise ValueError(f"--pars {text!r} names two sets alike: give each a name of its own.")
+    return labelled
+
+
+def _pieces(text: str, known: Sequence[str], marks: str) -> Iterator[Piece]:
+    by_length = sorted(known, key=len, reverse=True)
+    i = 0
+    while i < len(text):
+        if text[i].isspace():
+            i += 1
+            continue
+        name, i = _next(text, i, by_length, marks)
+        while i < len(text) and text[i].isspace():
+            i += 1
+        yield Piece(name, text[i] if i < len(text) else "")
+        i += 1
+
+
+def _next(text: str, start: int, known: Sequence[str], marks: str) -> tuple[str, int]:
+    """The name that begins here, and its end: a known name, a quoted name, or the text before the next mark."""
+    for name in known:
+        if name and text.startswith(name, start) and _ends(text, start + len(name), marks):
+            return name, start + len(name)
+    closing = text.find(text[start], start + 1) if text[start] in QUOTES else -1
+    if closing > 0 and _ends(text, closing + 1, marks):
+        return text[start + 1 : closing], closing + 1
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] in OPEN) - (text[i] in CLOSE)
+        if depth <= 0 and text[i] in marks:
+            return text[start:i].strip(), i
+    return text[start:].strip(), len(text)
+
+
+def _ends(text: str, i: int, marks: str) -> bool:
+    """Whether a name may end here: at the end, or before a mark, with spaces or without."""
+    rest = text[i:].lstrip()
+    return not rest or rest[0] in marks

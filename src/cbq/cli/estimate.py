@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import typer
 
-from cbq.cli.tables import command_line, show, write_columns, write_figure
+from cbq.cli.tables import show, write_columns, write_figure
 from cbq.common.arrays import Array, digits_apart, evenly, finite
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.estimators.base import REFUSALS, reason
 from cbq.fit.base import Fit
-from cbq.fit.beyond import FRESH
-from cbq.fit.findings import silent, warn_of
+from cbq.fit.findings import warn_of
 from cbq.fit.report import FitReport
 from cbq.fit.theta_grids import TAIL
+from cbq.fit.thetas import FRESH
 from cbq.problems.problem import Problem
 from cbq.runs import AdaptiveAnswer
 from cbq.runs.report import answer_page
@@ -111,15 +111,19 @@ class Report:
         """Write the table and the figure, drawn by `draw` (default: fit.plot), and return the paths."""
         self.table.write(folder / "estimate.csv")
         grid = self.table.theta if self.at is None else self._grid
-        drawn = write_figure(
-            folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw or self.fit.plot)
-        )
+        draw = draw or self.fit._quiet.plot
+        drawn = write_figure(folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw))
         return [str(folder / "estimate.csv"), drawn]
 
-    def write_report(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
-        """Write the report, and return its path or the reason for its absence; answer: of an adaptive run."""
+    def write_report(
+        self, path: Path, command: str, record: Mapping[str, str], answer: AdaptiveAnswer | None = None
+    ) -> str:
+        """Write the report, and return its path or the reason for its absence.
+
+        command : repeats the run. answer : of an adaptive run.
+        """
         truth = self.problem.exact if self.problem.has_exact else None
-        known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
+        known: dict[str, Any] = {"repeat": command, "name": self.problem.name, "record": record}
         try:
             if answer is not None:
                 page = answer_page(answer, truth, **known)
@@ -136,14 +140,14 @@ class Report:
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
-    """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem knows it."""
-    with silent():  # the fit has raised its warnings already
-        try:
-            mean, std = fit.predict(theta, return_std=True)
-            low, high = fit.interval(theta, level)
-            columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
-        except REFUSALS as error:  # raised by fits without standard errors
-            columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
+    """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem has it."""
+    quiet = fit._quiet  # the fit has raised its warnings already
+    try:
+        mean, std = quiet.predict(theta, return_std=True)
+        low, high = quiet.interval(theta, level)
+        columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
+    except REFUSALS as error:  # raised by fits without standard errors
+        columns, note = {"mean": np.asarray(quiet.predict(theta))}, f"There are no intervals: {reason(error)}."
     warn_of(fit._beyond_findings(theta, tolerated=FRESH))  # other findings are columns of marks
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
@@ -155,8 +159,8 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
 def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
-    with silent():  # the table marks thetas beyond the observed ones
-        scores = score_against_truth(truth.references(samples), samples.C or 1, level, fit)
+    # The table marks thetas beyond the observed ones.
+    scores = score_against_truth(truth.references(samples), samples.C or 1, level, fit._quiet)
     if np.any(np.isnan(scores.error)):
         return f"There is no RMSE against the truth: {scores.note}."
     thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"
@@ -171,11 +175,10 @@ def figure(fit: Fit, problem: Problem, level: float, grid: Array, draw: Callable
     """A figure of the fit over theta, with the truth if it is known; `grid` holds the thetas of the table."""
     truth = problem.exact if problem.has_exact else None
     where = {"theta": figure_grid(fit, grid)} if fit.p == 1 else {"prior": problem.prior}
-    with silent():
-        try:
-            return draw(**where, level=level, truth=truth)
-        except REFUSALS:  # raised by fits that predict at the observed thetas only
-            return draw(theta=observed(fit), level=level, truth=truth)
+    try:
+        return draw(**where, level=level, truth=truth)
+    except REFUSALS:  # raised by fits that predict at the observed thetas only
+        return draw(theta=observed(fit), level=level, truth=truth)
 
 
 def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:

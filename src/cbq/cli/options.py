@@ -1,13 +1,14 @@
-"""Arguments and options that several commands share, and the collection of samples with them."""
+"""Arguments and options that several commands share, and groups of them, whose fields become parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import typer
@@ -24,128 +25,189 @@ from cbq.samples import Samples
 DEFAULT_T = 15
 ESTIMATORS = ", ".join(f"{registration.name} ({registration.title})" for registration in registrations())
 
-# Kinds of options: a positive integer, and an option without a default.
-count = partial(typer.Option, metavar="INTEGER", min=1)
-unset = partial(typer.Option, show_default=False)
+# Help of options that several groups have.
+ENGINE = "Do the linear algebra with numpy, with torch, or on a GPU (cuda)."
+SEED = "Use this random seed: the same seed gives the same numbers."
+DESIGN = "Draw thetas and points as sobol (scrambled Sobol points, more accurate) or iid (independently)."
+PROBLEM_OPTION = (
+    "Set an option of the problem, such as dim=3. Repeat it for others. A value that is not JSON is a string."
+)
+LEVEL = "Give intervals of this level, between 0 and 1."
+ON_CHANGE = "If f has changed since the stored values, stop (raise), or keep them without a check (reuse)."
+OPTION = "option"  # the key of an option in the metadata of its field
 
-ProblemName = Annotated[
-    str,
-    typer.Argument(
+
+def setting(help: str, *names: str, default: Any = None, shown: str | bool | None = None, **details: Any) -> Any:
+    """A field that is an option. names: such as --theta (default: from the field). shown: the default in the help."""
+    show = default is not None if shown is None else shown
+    return field(
+        default=default, kw_only=True, metadata={OPTION: typer.Option(*names, help=help, show_default=show, **details)}
+    )
+
+
+def argument(help: str, default: Any = MISSING, **details: Any) -> Any:
+    """A field that is an argument."""
+    return field(
+        default=default, kw_only=True, metadata={OPTION: typer.Argument(help=help, show_default=False, **details)}
+    )
+
+
+whole = partial(setting, metavar="INTEGER", min=1)
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The command for typer: its parameters are the fields of the parameters of a function, all groups, and --debug."""
+    groups = {name: kind for name, kind in get_type_hints(function).items() if hasattr(kind, "__dataclass_fields__")}
+    parameters = [_parameter(each, kind) for kind in [*groups.values(), Debugging] for each in fields(kind)]
+    takes_context = "context" in signature(function).parameters
+
+    def run(context: typer.Context, **values: Any) -> None:
+        made = {name: kind(**{each.name: values[each.name] for each in fields(kind)}) for name, kind in groups.items()}
+        function(**{"context": context} if takes_context else {}, **made)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    parameters.insert(0, Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameter(each: Field[Any], kind: type) -> Parameter:
+    annotation: Any = Annotated[get_type_hints(kind)[each.name], each.metadata[OPTION]]
+    default = Parameter.empty if each.default is MISSING else each.default
+    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+@dataclass(frozen=True)
+class Debugging:
+    """The option of every command; `OneLineErrors` finds it among the arguments."""
+
+    debug: bool = setting("Show where an error arose, with its traceback.", "--debug", default=False)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A problem that the user names."""
+
+    problem: str = argument(
+        "Name a problem that `cbq problems` lists, or path/to/file.py:attribute, where the attribute is a cbq.Problem "
+        "or a function that returns one.",
         metavar="PROBLEM",
-        show_default=False,
-        help="Name a problem that `cbq problems` lists, or path/to/file.py:attribute, where the attribute is a "
-        "cbq.Problem or a function that returns one.",
-    ),
-]
-Options = Annotated[
-    list[str] | None,
-    unset(
-        "--option",
-        metavar="KEY=VALUE",
-        help="Set an option of the problem, such as dim=3. Repeat it for others. A value that is not JSON is a string.",
-    ),
-]
-T = Annotated[int | None, count("--T", show_default=str(DEFAULT_T), help="Draw this many thetas from the prior.")]
-N = Annotated[int, count("--N", help="Evaluate f this many times at each theta.")]
-Design = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Draw thetas and points as sobol (scrambled Sobol points, more accurate) or iid (independently).",
-    ),
-]
-Theta = Annotated[
-    list[str] | None,
-    unset(
-        "--theta",
-        metavar="THETA",
-        help="Evaluate f at this theta, instead of draws from the prior. Repeat it for others, and separate "
-        "coordinates by commas: 1.0,2.0.",
-    ),
-]
-Seed = Annotated[
-    int, typer.Option(metavar="INTEGER", min=0, help="Use this random seed: the same seed gives the same numbers.")
-]
-Workers = Annotated[int | None, count(show_default="this process", help="Evaluate f in this many worker processes.")]
-Checkpoint = Annotated[
-    Path | None,
-    unset(
+    )
+    option: list[str] | None = setting(PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+
+    @property
+    def source(self) -> ProblemSource:
+        """The source of the problem."""
+        return ProblemSource.parse(self.problem, self.option)
+
+
+@dataclass(frozen=True)
+class Running:
+    """How f is run; None stands for the default of the library."""
+
+    seed: int = setting(SEED, default=0, metavar="INTEGER", min=0)
+    workers: int | None = whole("Evaluate f in this many worker processes.", shown="this process")
+    checkpoint: Path | None = setting(
+        "Keep finished evaluations in this file: after an interruption, the same command resumes from it.",
         metavar="FILE",
         dir_okay=False,
-        help="Keep finished evaluations in this file: after an interruption, the same command resumes from it.",
-    ),
-]
-Batch = Annotated[
-    int | None,
-    count(
-        show_default="100",
-        help="Points per batch; a batch is evaluated and saved as a unit.",
-    ),
-]
-OnError = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", show_default="raise", help="If f fails, stop (raise) or leave that point out (skip)."),
-]
-OnChange = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        show_default="raise",
-        help="If f has changed since the stored values, stop (raise), or keep them without a check (reuse).",
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(metavar="SECONDS", show_default="no limit", help="Give up a point after this time; needs --workers."),
-]
-Method = Annotated[str, typer.Option(metavar="NAME", help=f"Use this estimator: {ESTIMATORS}.")]
-Engine = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Do the linear algebra with numpy, with torch, or on a GPU (cuda).",
-    ),
-]
-Level = Annotated[float, typer.Option(metavar="NUMBER", help="Give intervals of this level, between 0 and 1.")]
-At = Annotated[
-    list[str] | None,
-    unset(
-        "--at", metavar="THETA", help="Report the estimate at this theta, instead of on a grid. Repeat it for others."
-    ),
-]
-Rtol = Annotated[
-    float | None,
-    unset(metavar="NUMBER", help="Stop at intervals of this half-width, in units of the spread of I: 0.01."),
-]
-Tolerance = Annotated[
-    str | None,
-    unset(
-        metavar="NUMBER",
-        help="Stop at intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
+    )
+    on_error: str | None = setting(
+        "If f fails, stop (raise) or leave that point out (skip).", metavar="NAME", shown="raise"
+    )
+    on_change: str | None = setting(ON_CHANGE, metavar="NAME", shown="raise")
+    timeout: float | None = setting(
+        "Give up a point after this time; needs --workers.", metavar="SECONDS", shown="no limit"
+    )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Problem.collect` and `Problem.solve`."""
+        given = {"on_error": self.on_error, "on_change": self.on_change, "timeout": self.timeout}
+        always = {"rng": self.seed, "executor": self.workers, "checkpoint": self.checkpoint}
+        return always | {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The arguments of `Problem.collect`."""
+
+    T: int | None = whole("Draw this many thetas from the prior.", "--T", shown=str(DEFAULT_T))
+    N: int = whole("Evaluate f this many times at each theta.", "--N", default=40)
+    design: str = setting(DESIGN, default="sobol", metavar="NAME")
+    theta: list[str] | None = setting(
+        "Evaluate f at this theta, instead of draws from the prior. Repeat it for others, and separate coordinates by "
+        "commas: 1.0,2.0.",
+        "--theta",
+        metavar="THETA",
+    )
+    batch: int | None = whole("Points per batch; a batch is evaluated and saved as a unit.", shown="100")
+
+    def collect(self, problem: Problem, source: ProblemSource, running: Running) -> Samples:
+        """Collect samples of the problem, and report errors in the user's file with their lines."""
+        theta = thetas(self.theta, problem.p)
+        T = DEFAULT_T if self.T is None and theta is None else self.T
+        given = running.arguments | {"design": self.design} | ({} if self.batch is None else {"batch": self.batch})
+        with resumable(running.checkpoint), source.locating_errors():
+            return problem.collect(T, self.N, theta=theta, **given)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy that the user states, and the budget; None stands for a remembered or a default value."""
+
+    rtol: float | None = setting(
+        "Stop at intervals of this half-width, in units of the spread of I: 0.01.", metavar="NUMBER"
+    )
+    tolerance: str | None = setting(
+        "Stop at intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
         "each, separated by commas.",
-    ),
-]
-Criterion = Annotated[
-    str | None,
-    typer.Option(
+        metavar="NUMBER",
+    )
+    criterion: str | None = setting(
+        "Compare with the goal the root mean square of the half-width over the prior (rms), or its largest value over "
+        "95% of the prior (max).",
         metavar="NAME",
-        show_default="rms",
-        help="Compare with the goal the root mean square of the half-width over the prior (rms), or its largest value "
-        "over 95% of the prior (max).",
-    ),
-]
-GoalLevel = Annotated[
-    float | None,
-    typer.Option(
-        "--level", metavar="NUMBER", show_default="0.95", help="Give intervals of this level, between 0 and 1."
-    ),
-]
-Budget = Annotated[int | None, count(show_default=str(DEFAULT_BUDGET), help="Make at most this many runs.")]
-Out = Annotated[
-    Path | None,
-    unset(metavar="FOLDER", file_okay=False, help="Write the results to this folder, which is created if needed."),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose, with its traceback.")]
+        shown="rms",
+    )
+    level: float | None = setting(LEVEL, metavar="NUMBER", shown="0.95")
+    budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
+
+    def goal(self, remembered: Mapping[str, Any]) -> Goal:
+        """The goal; a new --rtol or --tolerance replaces both remembered ones."""
+        others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
+        given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+        if self.tolerance is not None or self.rtol is not None:
+            tolerance = None if self.tolerance is None else numbers(self.tolerance, "--tolerance")
+            given |= {"tolerance": tolerance, "rtol": self.rtol}
+        return Goal.of(**{**remembered, **given})
+
+
+@dataclass(frozen=True)
+class Output:
+    """The folder of results."""
+
+    out: Path | None = setting(
+        "Write the results to this folder, which is created if needed.", metavar="FOLDER", file_okay=False
+    )
+
+
+@dataclass(frozen=True)
+class Report(Output):
+    """The thetas of the printed estimate, and the folder of results."""
+
+    at: list[str] | None = setting(
+        "Report the estimate at this theta, instead of on a grid. Repeat it for others.", "--at", metavar="THETA"
+    )
+
+
+@dataclass(frozen=True)
+class Computing:
+    """How the estimate is computed."""
+
+    engine: str = setting(ENGINE, default="numpy", metavar="NAME")
+    level: float = setting(LEVEL, default=0.95, metavar="NUMBER")
 
 
 def check(level: float, out: Path | None, engine: str = "numpy") -> None:
@@ -155,26 +217,6 @@ def check(level: float, out: Path | None, engine: str = "numpy") -> None:
         pass
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-
-
-def goal(
-    remembered: Mapping[str, Any],
-    *,
-    tolerance: str | None = None,
-    rtol: float | None = None,
-    criterion: str | None = None,
-    level: float | None = None,
-    budget: int | None = None,
-) -> Goal:
-    """The goal: from the options that are set, and otherwise from the remembered goal.
-
-    A new --rtol or --tolerance replaces both remembered ones.
-    """
-    others = {"criterion": criterion, "level": level, "budget": budget}
-    given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
-    if tolerance is not None or rtol is not None:
-        given |= {"tolerance": None if tolerance is None else numbers(tolerance, "--tolerance"), "rtol": rtol}
-    return Goal.of(**{**remembered, **given})
 
 
 def numbers(text: str, name: str) -> list[float]:
@@ -199,34 +241,6 @@ def thetas(texts: Sequence[str] | None, p: int, option: str = "--theta") -> Arra
             )
         rows.append(row)
     return np.array(rows) if rows else None
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """The arguments of `Problem.collect`; None stands for its default."""
-
-    T: int | None
-    N: int
-    seed: int
-    design: str
-    theta: list[str] | None
-    workers: int | None
-    checkpoint: Path | None
-    batch: int | None
-    on_error: str | None
-    on_change: str | None
-    timeout: float | None
-
-    def collect(self, problem: Problem, source: ProblemSource) -> Samples:
-        """Collect samples of the problem, and report errors in the user's file with their lines."""
-        theta = thetas(self.theta, problem.p)
-        T = DEFAULT_T if self.T is None and theta is None else self.T
-        names = ("design", "batch", "on_error", "on_change", "timeout")
-        given: dict[str, Any] = {name: value for name in names if (value := getattr(self, name)) is not None}
-        with resumable(self.checkpoint), source.locating_errors():
-            return problem.collect(
-                T, self.N, rng=self.seed, theta=theta, executor=self.workers, checkpoint=self.checkpoint, **given
-            )
 
 
 @contextmanager

@@ -1,39 +1,78 @@
-"""`cbq run`: collect samples of a problem and estimate I."""
+"""`cbq run`, `cbq compare` and `cbq predict`: samples of a problem, and what estimators make of them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple, dataclass, fields
+from math import isnan
+from pathlib import Path
 from time import perf_counter
 
 import typer
 
 from cbq.cli import options
-from cbq.cli.estimate import Report
-from cbq.cli.source import RECORD, ProblemSource, write_record
+from cbq.cli.estimate import Report, estimate
+from cbq.cli.source import RECORD, ProblemSource, recorded_source, write_record
+from cbq.cli.tables import command_line, write_csv, write_figure
+from cbq.comparison import ComparisonRow
+from cbq.comparison import compare as compare_estimators
 from cbq.estimators.base import create
+from cbq.fit.base import load
 from cbq.linalg import engine as use_engine
+from cbq.samples.conditional import Family, FamilyNeeded
+
+
+@dataclass(frozen=True)
+class Estimating(options.Computing, options.Report):
+    """The estimator of `cbq run`."""
+
+    method: str = options.setting(f"Use this estimator: {options.ESTIMATORS}.", default="auto", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class IidSampling(options.Sampling):
+    """Samples of iid points, which standard errors of the baselines assume."""
+
+    design: str = options.setting(options.DESIGN, default="iid", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class Comparing(options.Computing, options.Output):
+    """The estimators of `cbq compare`."""
+
+    methods: list[str] | None = options.setting(
+        f"Compare these estimators, separated by commas: {options.ESTIMATORS}.",
+        "--methods",
+        metavar="METHODS",
+        shown="all that suit the problem",
+    )
+
+
+@dataclass(frozen=True)
+class Predicting(options.Computing):
+    """The saved fit, the thetas, and the problem if the fit needs it."""
+
+    fit: Path = options.argument("Name a file that `cbq run` or fit.save wrote.", metavar="FIT")
+    theta: list[str] | None = options.setting(
+        "Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
+        "--theta",
+        metavar="THETA",
+        shown="the observed thetas",
+    )
+    problem: str | None = options.setting(
+        "Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
+        "--problem",
+        metavar="PROBLEM",
+        shown="from run.json beside FIT",
+    )
+    option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
 
 
 def run(
-    problem: options.ProblemName,
-    T: options.T = None,
-    N: options.N = 40,
-    method: options.Method = "auto",
-    engine: options.Engine = "numpy",
-    design: options.Design = "sobol",
-    theta: options.Theta = None,
-    seed: options.Seed = 0,
-    workers: options.Workers = None,
-    checkpoint: options.Checkpoint = None,
-    batch: options.Batch = None,
-    on_error: options.OnError = None,
-    on_change: options.OnChange = None,
-    timeout: options.Timeout = None,
-    level: options.Level = 0.95,
-    at: options.At = None,
-    out: options.Out = None,
-    option: options.Options = None,
-    debug: options.Debug = False,
+    context: typer.Context,
+    named: options.Named,
+    sampling: options.Sampling,
+    estimating: Estimating,
+    running: options.Running,
 ) -> None:
     """Estimate I(theta) from few evaluations of f.
 
@@ -55,32 +94,105 @@ def run(
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0
     """
+    out, engine, level, method = estimating.out, estimating.engine, estimating.level, estimating.method
     options.check(level, out, engine)
-    source = ProblemSource.parse(problem, option)
+    source = named.source
     estimator = create(method, source.registered)
-    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     target = source.load()
-    at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
+    at_thetas = options.thetas(estimating.at, target.p, "--at")  # refused before the run rather than after it
     start = perf_counter()
-    samples = sampling.collect(target, source)
+    samples = sampling.collect(target, source, running)
     collected = perf_counter()
     with source.locating_errors(), use_engine(engine):
         fit = estimator.fit(samples)
         seconds = {"collect": collected - start, "fit": perf_counter() - collected}
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
-            collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
+            collection = {**asdict(sampling), **asdict(running), "T": samples.T, "evaluations": samples.n_evaluations}
             result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__, "warnings": fit.warnings}
             write_record(
                 out, source, target.name, sampling=collection, method=method, engine=engine, level=level, **result
             )
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
-        report = Report(target, samples, fit, level, at_thetas, own_thetas=theta is not None)
+        report = Report(target, samples, fit, level, at_thetas, own_thetas=sampling.theta is not None)
         report.show()
         if out is None:
             return
         written = report.write(out)
-        record = {"seed": str(seed), "engine": engine, "method": method, "seconds": times}
-        written.append(report.write_report(out / "report.html", record))
+        record = {"seed": str(running.seed), "engine": engine, "method": method, "seconds": times}
+        written.append(report.write_report(out / "report.html", command_line(context), record))
     typer.echo(f"Written: {', '.join(written)}, {out / 'fit.cbq'}, {out / RECORD}.")
+
+
+def compare(named: options.Named, sampling: IidSampling, comparing: Comparing, running: options.Running) -> None:
+    """Compare estimators on the same samples.
+
+    Prints a table of errors, coverage and width of intervals, and seconds. Errors are against the truth if the problem
+    has an exact answer. Otherwise thetas are left out in turn, and predictions there are compared with estimates from
+    the points of the left-out thetas. Points are iid unless --design is set, because the standard errors of the
+    baselines assume it. With --out, writes comparison.csv and comparison.png to the folder.
+
+    \b
+    Examples:
+      cbq compare butterfly --T 20 --N 50
+      cbq compare sir --methods cbq,mobq,lsmc --design sobol --out out/
+      cbq compare simulator.py:problem --checkpoint run.sqlite
+    """
+    out = comparing.out
+    options.check(comparing.level, out, comparing.engine)
+    names = [name.strip() for text in comparing.methods or () for name in text.split(",")]
+    source = named.source
+    estimators = {name: create(name, source.registered) for name in names} or None
+    target = source.load()
+    samples = sampling.collect(target, source, running)
+    truth = target if target.has_exact else None
+    with source.locating_errors(), use_engine(comparing.engine):
+        comparison = compare_estimators(samples, estimators, truth, level=comparing.level)
+    typer.echo(str(comparison))
+    if out is None:
+        return
+    rows = [["" if isinstance(v, float) and isnan(v) else v for v in astuple(row)] for row in comparison.rows]
+    write_csv(out / "comparison.csv", [field.name for field in fields(ComparisonRow)], rows)
+    drawn = write_figure(out / "comparison.png", comparison.plot)
+    typer.echo(f"Written: {out / 'comparison.csv'}, {drawn}.")
+
+
+def predict(predicting: Predicting) -> None:
+    """Predict I at new thetas from a saved fit.
+
+    Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
+    mobq, need the measure of x at a new theta, which the file does not contain. It comes from the problem, named by
+    --problem or by run.json beside the fit. If the problem is in a file of yours, that file is run.
+
+    \b
+    Examples:
+      cbq predict out/fit.cbq --theta 3.5 --theta 4.0
+      cbq predict out/fit.cbq --theta 1.0,2.0 --level 0.8
+      cbq predict elsewhere.cbq --theta 3.5 --problem sir
+    """
+    options.check(predicting.level, None, predicting.engine)
+    path, given = predicting.fit, ProblemSource.optional(predicting.problem, predicting.option)
+    try:
+        _show_predictions(predicting)
+    except FamilyNeeded as error:
+        source = given or recorded_source(path)
+        if source is None:
+            raise ValueError(
+                f"{path} needs the measure of x at any theta, which the file does not contain, and there is no "
+                f"{RECORD} beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+            ) from error
+        target = source.load()
+        with source.locating_errors():
+            _show_predictions(predicting, target.family)
+
+
+def _show_predictions(predicting: Predicting, family: Family | None = None) -> None:
+    with use_engine(predicting.engine):
+        fit = load(predicting.fit, family=family)
+        thetas = options.thetas(predicting.theta, fit.p)
+        table = estimate(fit, fit.theta if thetas is None else thetas, predicting.level)
+    table.show(all_rows=True)
+    lines = [table.note, *(f"Warning: {finding} {finding.remedy}" for finding in fit.findings)]
+    if any(lines):
+        typer.echo("\n".join(["", *filter(None, lines)]))

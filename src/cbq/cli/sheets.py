@@ -5,21 +5,45 @@ Text needs no package. All cells become text, so that one module, `numerals`, de
 
 from __future__ import annotations
 
+import codecs
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from math import isnan
 from pathlib import Path
 
-from cbq.cli.numerals import Convention, convention, read_number
-from cbq.cli.rows import MISSING, Rows, column_letters, is_number, line_of_names, trimmed
-from cbq.cli.separated import separated_rows, with_brackets
+from cbq.cli.cells import (
+    MISSING,
+    SAMPLE_ROWS,
+    Convention,
+    Rows,
+    column_letters,
+    convention,
+    from_text,
+    is_number,
+    line_of_names,
+    read_number,
+    trimmed,
+)
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
 from cbq.common.checks import described
 
 LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # in a name: spreadsheets wrap names of narrow columns
 PARQUET = (".parquet", ".pq")
+SEPARATORS = "\t;,| "  # commas and spaces, which may occur in names, come last
+MAX_CELL = 131_072  # characters: more indicates an unclosed quote, or no table
+BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",  # begins like the mark of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+BINARY = {b"PK\x03\x04": "an Excel or OpenDocument file", b"\xd0\xcf\x11\xe0": "an old Excel file", b"PAR1": "Parquet"}
+UTF16_SHARE = 0.3  # of NUL among the first bytes: more indicates UTF-16 without a mark
 
 
 @dataclass(frozen=True)
@@ -127,7 +151,7 @@ def read_sheet(path: Path, sheet: str | None = None, header_row: int | None = No
         if header_row is not None:
             raise ValueError(f"--header-row is for workbooks and text, and {path} has names of columns: leave it out.")
         return _made(path, _parquet_rows(path))
-    rows, separator = separated_rows(path, first)
+    rows, separator = _separated_rows(path, first)
     return _made(path, rows, separator=separator)
 
 
@@ -159,7 +183,7 @@ def _hint(rows: Rows) -> str:
 def _header(rows: Rows, separator: str) -> list[str]:
     """The names of the columns; the first is empty for row names from R, which have no name."""
     header = rows[0][1]
-    header = trimmed(with_brackets(header, len(rows[1][1])) if separator == "," else header)
+    header = trimmed(_with_brackets(header, len(rows[1][1])) if separator == "," else header)
     header = [LINE_BREAK.sub(" ", name) for name in header]
     body = [trimmed(row) for _, row in rows[1:]]
     if len(body) > 1 and all(len(row) == len(header) + 1 for row in body):
@@ -196,3 +220,98 @@ def _parquet_rows(path: Path) -> Rows:
     columns = [[cell_text(cell) for cell in frame.iloc[:, i].tolist()] for i in range(frame.shape[1])]
     body = ([*row] for row in zip(*columns, strict=True))
     return [(1, [str(name) for name in frame.columns]), *enumerate(body, start=2)]
+
+
+# Separated values
+
+
+def _separated_rows(path: Path, first: int = 1) -> tuple[Rows, str]:
+    """The rows of a file from line `first` on, and the separator of their cells."""
+    text = _decoded(path)
+    texts, marked = text.splitlines(keepends=True), "'" in text
+    stated = texts[0].strip()[len("sep=") :] if texts and texts[0].lower().startswith("sep=") else None
+    skipped = max(first - 1, 0 if stated is None else 1)
+    lines = texts[skipped:]
+    separator = stated if stated is not None and len(stated) == 1 else _separator(path, lines)
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator == " ")
+    rows: Rows = []
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append((reader.line_num + skipped, [from_text(cell) for cell in row] if marked else row))
+    except csv.Error as error:
+        raise _unreadable(path, reader.line_num + skipped, error) from error
+    return rows, separator
+
+
+def _unreadable(path: Path, line: int, error: csv.Error) -> ValueError:
+    """The error for an error of the package csv."""
+    return ValueError(
+        f"{path} cannot be read as text from line {line} on ({error}): a cell has at most {MAX_CELL} characters, and a "
+        f"quote that opens must close."
+    )
+
+
+def _decoded(path: Path) -> str:
+    """The text of a file in UTF-8, UTF-16 or UTF-32, or else in Windows-1252."""
+    raw = path.read_bytes()
+    for mark, kind in BINARY.items():
+        if raw.startswith(mark):
+            raise ValueError(f"{path} is {kind} by its content, not text: give it the suffix of its kind.")
+    try:
+        text = _text_in(raw)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in {error.encoding} ({error.reason} at byte {error.start}).") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"{path} holds a NUL byte in line {line}, so it is damaged, or no text: save the table again.")
+    return text
+
+
+def _text_in(raw: bytes) -> str:
+    for mark, encoding in BOMS.items():
+        if raw.startswith(mark):
+            return raw.decode(encoding)
+    head = raw[:1000]
+    if head.count(b"\0") > UTF16_SHARE * len(head):
+        return raw.decode("utf-16-be" if raw[:1] == b"\0" else "utf-16-le")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", errors="replace")
+
+
+def _separator(path: Path, lines: Sequence[str]) -> str:
+    """The separator that splits the first lines into equally many cells, 2 or more; else the one with most cells.
+
+    The space, which R writes by default, comes last.
+    """
+    try:
+        for separator in SEPARATORS:
+            reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator == " ")
+            rows = list(islice((row for row in reader if row), SAMPLE_ROWS))
+            if len(rows) < 2 or len(trimmed(rows[0])) < 2:
+                continue
+            names = _with_brackets(rows[0], len(rows[1])) if separator == "," else rows[0]
+            if len(names) > 1 and {len(row) for row in rows[1:]} <= {len(names), len(names) + 1}:
+                return separator
+        return max(",;\t|", key=lambda separator: _usual_width(lines, separator))
+    except csv.Error as error:
+        raise _unreadable(path, 1, error) from error
+
+
+def _usual_width(lines: Sequence[str], separator: str) -> int:
+    """The median number of cells of the first lines; titles above a table have fewer."""
+    widths = sorted(len(row) for row in islice(csv.reader(lines, delimiter=separator), SAMPLE_ROWS) if row)
+    return widths[len(widths) // 2] if widths else 0
+
+
+def _with_brackets(names: list[str], columns: int) -> list[str]:
+    """Names with commas in brackets, such as rr[1,2], joined again, if that gives this many columns."""
+    joined: list[str] = []
+    for name in names:
+        if joined and joined[-1].count("[") > joined[-1].count("]"):
+            joined[-1] += f",{name}"
+        else:
+            joined.append(name)
+    return joined if len(names) > columns == len(joined) else names

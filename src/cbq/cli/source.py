@@ -21,8 +21,8 @@ import numpy as np
 import scipy
 
 from cbq import __version__, problems
+from cbq.cli.messages import naming_options
 from cbq.common.checks import as_text, did_you_mean
-from cbq.common.wording import Wording, in_words_of
 from cbq.problems.problem import Problem
 
 RECORD = "run.json"
@@ -51,6 +51,13 @@ class ProblemSource:
         return cls(attribute, Path(path).resolve(), parsed)
 
     @classmethod
+    def optional(cls, text: str | None, options: Sequence[str] | None) -> Self | None:
+        """From --problem and --option, if the problem is named."""
+        if text is None and options:
+            raise ValueError("--option is for the problem of --problem: pass --problem as well.")
+        return None if text is None else cls.parse(text, options)
+
+    @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
         """From the value of `record`."""
         name, file, options = (record[key] for key in ("name", "file", "options"))
@@ -72,7 +79,7 @@ class ProblemSource:
     def load(self) -> Problem:
         """Return the problem; this runs the user's file and makes its folder importable."""
         if self.file is None:
-            with in_words_of(Wording({name: f"--option {name}" for name in self.options})):
+            with naming_options({name: f"--option {name}=" for name in self.options}):
                 return problems.get(self.name, **self.options)
         if not self.file.is_file():
             raise ValueError(f"there is no file {_short_path(self.file)}.")

@@ -6,7 +6,6 @@ import csv
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from io import StringIO
 from math import inf, isnan
 from pathlib import Path
@@ -15,15 +14,13 @@ from typing import Any
 import numpy.typing as npt
 import typer
 
-from cbq.cli.formulas import as_text, is_formula
-from cbq.cli.separated import SEPARATORS
-from cbq.cli.sheets import PARQUET
+from cbq.cli.cells import as_text, is_formula
+from cbq.cli.sheets import PARQUET, SEPARATORS
 from cbq.cli.workbooks import require_packages
 from cbq.common.tables import aligned
 from cbq.estimators.base import reason
 
 Row = Sequence[str]
-TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the running command
 DPI = 150
 TABBED = (".tsv", ".tab")
 WRITTEN_BY = {".xlsx": ("openpyxl",), ".ods": ("pandas", "odfpy")} | dict.fromkeys(PARQUET, ("pandas", "pyarrow"))
@@ -48,7 +45,7 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
 def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
     """Write comma-separated values, with floats in full precision, to a file or to the standard output.
 
-    Text that a spreadsheet would take for a formula is marked as text (`cbq.cli.formulas`).
+    Text that a spreadsheet would take for a formula is marked as text (`cbq.cli.cells`).
     """
     text = StringIO(newline="")
     tabs = path is not None and path.suffix.lower() in TABBED
@@ -132,6 +129,6 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
     return str(path)
 
 
-def command_line() -> str:
+def command_line(context: typer.Context) -> str:
     """The running command, as typed."""
-    return shlex.join(["cbq", *TYPED.get()])
+    return shlex.join(["cbq", *context.obj])

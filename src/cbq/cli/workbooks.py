@@ -18,8 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZipFile, is_zipfile
 
 from cbq.cli import is_installed
-from cbq.cli.numerals import ONE_GROUP
-from cbq.cli.rows import Rows, column_letters, is_table, line_of_names
+from cbq.cli.cells import ONE_GROUP, Rows, column_letters, is_table, line_of_names
 from cbq.common.checks import described, listed
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")

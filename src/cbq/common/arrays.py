@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from cbq.common.checks import LARGEST, described, is_number, shown
 from cbq.common.memory import require_memory
-from cbq.common.wording import arg
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -32,7 +31,7 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
     array = real(value, name)
     if bad := np.count_nonzero(~np.isfinite(array)):
         flaw = f"{bad} of its {array.size} values are NaN or inf"
-        raise ValueError(f"{arg(name)} must be finite, but {flaw}: remove or correct them.")
+        raise ValueError(f"{name} must be finite, but {flaw}: remove or correct them.")
     return array
 
 
@@ -110,7 +109,7 @@ def positive(value: npt.ArrayLike, name: str) -> Array:
     """A read-only float64 copy of `value`, which must be finite and strictly positive."""
     array = finite(value, name)
     if not np.all(array > 0):
-        raise ValueError(f"{arg(name)} must be positive, but its smallest value is {np.min(array):g}.")
+        raise ValueError(f"{name} must be positive, but its smallest value is {np.min(array):g}.")
     return array
 
 

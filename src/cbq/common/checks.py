@@ -12,8 +12,6 @@ from typing import Any, TypeGuard, get_args
 
 import numpy as np
 
-from cbq.common.wording import arg
-
 LARGEST = 1e153  # size of a number: sums of squares of smaller ones stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
@@ -75,14 +73,14 @@ def sentence(message: str) -> str:
 def flag(value: Any, name: str) -> bool:
     """Return `value` as a bool if it is True or False; 1 and "False" are refused."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{arg(name)} must be True or False, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be True or False, but it is {shown(value)}.")
     return bool(value)
 
 
 def text(value: Any, name: str) -> str:
     """Return `value` if it is a string."""
     if not isinstance(value, str):
-        raise TypeError(f"{arg(name)} must be a string, but it is {shown(value)}.")
+        raise TypeError(f"{name} must be a string, but it is {shown(value)}.")
     return value
 
 
@@ -90,7 +88,7 @@ def one_of(value: Any, options: Any, name: str) -> Any:
     """Return `value` if it is one of the strings of `options`, a Literal."""
     *others, last = map(repr, get_args(options))
     if not isinstance(value, str) or value not in get_args(options):
-        raise ValueError(f"{arg(name)} must be {', '.join(others)} or {last}, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, but it is {shown(value)}.")
     return value
 
 
@@ -102,14 +100,14 @@ def is_whole(value: Any, least: int = 0, most: int = 2**53) -> TypeGuard[int]:
 def whole(value: Any, name: str, least: int = 0) -> int:
     """Return `value` as an int if it is a whole number, at least `least`."""
     if not is_whole(value, least):
-        raise ValueError(f"{arg(name)} must be a whole number, at least {least}, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be a whole number, at least {least}, but it is {shown(value)}.")
     return int(value)
 
 
 def position(value: Any, length: int, name: str) -> int:
     """An index as an int from 0 to length - 1; a negative one counts from the end."""
     if not is_whole(value, -length, length - 1):
-        raise IndexError(f"{arg(name)} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
+        raise IndexError(f"{name} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
     return range(length)[int(value)]
 
 
@@ -124,21 +122,21 @@ def is_number(value: Any, least: float = -sys.float_info.max, most: float = sys.
 def number(value: Any, name: str) -> float:
     """Return `value` as a float if it is a real number that can be squared."""
     if not is_number(value, -LARGEST, LARGEST):
-        raise ValueError(f"{arg(name)} must be a finite number, at most {LARGEST:g} in size, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be a finite number, at most {LARGEST:g} in size, but it is {shown(value)}.")
     return float(value)
 
 
 def between_0_and_1(value: Any, name: str) -> float:
     """Return `value` as a float if it lies strictly between 0 and 1, such as the level of an interval."""
     if not is_number(value) or not 0 < value < 1:
-        raise ValueError(f"{arg(name)} must lie between 0 and 1, as 0.95 does, but it is {shown(value)}.")
+        raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {shown(value)}.")
     return float(value)
 
 
 def count(n: Any, name: str = "n") -> int:
     """Return `n` as an int if it is a whole number of zero or more, also as a float."""
     if not is_number(n) or n != int(n) or not is_whole(int(n)):
-        raise ValueError(f"{arg(name)} must be a number of points, zero or more, but it is {shown(n)}.")
+        raise ValueError(f"{name} must be a number of points, zero or more, but it is {shown(n)}.")
     return int(n)
 
 
@@ -166,8 +164,8 @@ def generator(rng: Any) -> np.random.Generator:
         return rng
     if not isinstance(rng, int | np.integer) or isinstance(rng, bool) or rng < 0:
         raise TypeError(
-            f"{arg('rng')} must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass "
-            f"{arg('rng', 0)}, for example, or rng=numpy.random.default_rng(...)."
+            f"rng must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass "
+            f"rng=0, for example, or rng=numpy.random.default_rng(...)."
         )
     return np.random.default_rng(rng)
 

@@ -1,8 +1,10 @@
-"""The progress of long work: a bar in a notebook or on a terminal, or a function of the user."""
+"""The progress of long work: a bar in a notebook or on a terminal, or a function of the user.
+
+The bar is ours, as it must work where no package is installed; a second one by rich would show the same numbers.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +41,7 @@ def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[
     if callable(progress):
         yield progress
     elif progress or (progress is None and (in_notebook() or sys.stderr.isatty())):
-        with _bar(name, done, total, forced=bool(progress)) as report:
+        with _bar(name, done, total) as report:
             yield report
     else:
         yield lambda done, total: None
@@ -64,7 +66,8 @@ class Bar:
     @property
     def _counts(self) -> str:
         speed = (self.done - self.before) / self.seconds if self.seconds > 0 else 0.0
-        return f"{self.done}/{self.total}" + f", {speed:.3g}/s" * (speed > 0)
+        left = f", {speed:.3g}/s, {(self.total - self.done) / speed:.0f} s left" if speed > 0 else ""
+        return f"{self.done}/{self.total}{left}"
 
     def __repr__(self) -> str:
         full = WIDTH * self.done // max(self.total, 1)
@@ -77,20 +80,17 @@ class Bar:
 
 
 @contextmanager
-def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
-    """A bar for this environment: in a notebook, by rich if it is installed, or in plain text."""
+def _bar(name: str, done: int, total: int) -> Iterator[Report]:
+    """A bar for this environment: in a notebook, or in plain text."""
     if in_notebook():
         from IPython.display import display
 
         handle = display(Bar(name, done, total, done), display_id=True)  # type: ignore[no-untyped-call]
         yield _drawing(Bar(name, done, total, done), handle.update)
-    elif importlib.util.find_spec("rich") is not None:
-        with _rich_bar(name, done, total, forced=forced) as report:
-            yield report
     else:
         stream: TextIO = sys.stderr
         try:
-            yield _drawing(Bar(name, done, total, done), lambda bar: stream.write(f"\r{bar!r} ") and stream.flush())
+            yield _drawing(Bar(name, done, total, done), lambda bar: stream.write(f"\r{bar!r:<79}") and stream.flush())
         finally:
             stream.write("\n")
 
@@ -107,22 +107,3 @@ def _drawing(bar: Bar, draw: Callable[[Bar], Any]) -> Report:
             draw(replace(bar, done=done, total=total, seconds=now))
 
     return report
-
-
-@contextmanager
-def _rich_bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    class PointsPerSecond(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:.3g}/s")
-
-    console = Console(stderr=True, force_terminal=True if forced else None)
-    numbers = (MofNCompleteColumn(), PointsPerSecond(), TimeRemainingColumn())
-    with Bar(TextColumn("{task.description}"), BarColumn(), *numbers, console=console) as bar:
-        task = bar.add_task(name, total=total, completed=done)
-        yield lambda done, total: bar.update(task, completed=done)

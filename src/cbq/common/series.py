@@ -8,13 +8,13 @@ from cbq.common.arrays import Array
 
 SIGNIFICANT = 4.0  # standard errors of an autocorrelation under independence
 MIN_CHAIN = 4  # rows below which there is no autocorrelation to be seen
-FIRST_LAGS = 5  # whose mean is tested beside that of the first
+FIRST_LAGS = 5  # whose mean is tested beside the first one
 SERIES_AT_ONCE = 16
 CONSTANT_BELOW = 1e-12  # standard deviation of a series, relative to its largest value
 
 
 def autocorrelation_times(series: Array) -> Array:
-    """By how much the variances of the means of q series (n, q) exceed those of n independent values, (q,), at least 1.
+    """The variances of the means of q series (n, q), relative to independent values, (q,), at least 1.
 
     This is 1 + 2 times the sum of autocorrelations, summed in pairs of lags while these are positive and decrease
     (Geyer 1992), if the autocorrelations of the first lags are significant, and else exactly 1.

@@ -1,4 +1,4 @@
-"""Executors of the user: what may be passed as `executor`, what is known of its workers, and calls spread over them.
+"""The worker pool behind an executor: the argument `executor`, its workers, and calls spread over them.
 
 An executor is a number of processes to start, or any `concurrent.futures.Executor`: a pool of threads or processes,
 MPI, SLURM, or a cluster through Dask's `client.get_executor()`.
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cbq.common.checks import described, shown
-from cbq.common.wording import arg
 
 MAX_PROCESSES = 1024  # that a call starts
 CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
@@ -33,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class WorkerError(RuntimeError):
-    """The workers of an executor failed, rather than what they were asked to do.
+    """The workers of an executor failed, rather than their task.
 
     Examples
     --------
@@ -52,7 +51,7 @@ def as_executor(executor: Any) -> Executor | int | None:
     if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
         if not 1 <= executor <= MAX_PROCESSES:
             raise ValueError(
-                f"{arg('executor')} must be a number of processes, at least 1, but it is {shown(executor)} (and at "
+                f"executor must be a number of processes, at least 1, but it is {shown(executor)} (and at "
                 f"most {MAX_PROCESSES} are started)."
             )
         return int(executor)
@@ -77,7 +76,7 @@ def opened(executor: Any) -> Iterator[Executor | None]:
 
 
 class Workers:
-    """What an executor tells about its workers."""
+    """The workers of an executor."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -86,7 +85,7 @@ class Workers:
 
     @property
     def count(self) -> int:
-        """How many tasks run at a time, as far as the executor tells."""
+        """The number of tasks that run at a time, as far as it is known."""
         for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
             n = getattr(self._executor, name, None)
             if isinstance(n, int) and n > 0:
@@ -154,10 +153,10 @@ def as_called(
 ) -> Generator[tuple[int, Result]]:
     """The number and the result of each task as soon as it is ready: here, or by the workers of an executor.
 
-    A call whose worker is lost is made again, so it must depend on its task alone. What the function raises is raised
-    here; then, and where the caller stops, what has not begun is taken back.
+    A call whose worker is lost is made again, so it must depend on its task alone. An error of the function is raised
+    here; then, and if the caller stops, pending tasks are cancelled.
 
-    name, instead: of what is sent, for a message, and what to do where it cannot be.
+    name, instead: of the function and its task, for a message, and the remedy if they cannot be sent.
     """
     if executor is None:
         yield from enumerate(map(function, tasks))

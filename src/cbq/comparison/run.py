@@ -31,7 +31,7 @@ from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.estimators.base import REFUSALS, default_estimators, reason
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, few_points_each, silent, warn_of
+from cbq.fit.findings import Finding, few_points_each, warn_of
 from cbq.linalg import engine
 from cbq.samples import Samples
 
@@ -145,21 +145,20 @@ def _rows_by_worker(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ..
 
 def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
     """The rows of an estimator on its samples, one for each output, and its serious findings."""
-    samples, findings = task.samples, tuple[Finding, ...]()
+    samples, findings, doubts = task.samples, tuple[Finding, ...](), tuple[Finding, ...]()
     for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
         import_module(name)
     start = perf_counter()
-    with silent():  # a score may take many fits and predictions
-        try:
-            fit = fit_checked(task.estimator, samples)
-        except REFUSALS as refusal:
-            scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
-        else:
-            seconds = perf_counter() - start
-            scores, findings = task.score(fit), fit.serious_findings
+    try:
+        fit = fit_checked(task.estimator, samples)
+    except REFUSALS as refusal:
+        scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
+    else:
+        seconds = perf_counter() - start
+        scores, findings, doubts = task.score(fit), fit.serious_findings, fit._doubts
     counts = samples.counts
     failed = "" if samples.failures is None else f"{samples.failures}, which biases estimates"
-    kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings if finding.kind != "failures"))
+    kinds = ", ".join(dict.fromkeys(finding.kind for finding in doubts))
     warned = kinds and f"warned of {kinds}"
     rows = [
         ComparisonRow(
@@ -192,8 +191,7 @@ def _left_out(samples: Samples, folds: int, level: float) -> Callable[[HasFit], 
         note = "no leave-one-out error: points were chosen by a rule, and are too few to compare with at each theta"
         return lambda estimator: partial(no_scores, note, samples.C or 1)
     try:
-        with silent():
-            columns = fit_stage_one(samples, StageOneOptions()).columns
+        columns = fit_stage_one(samples, StageOneOptions()).columns
     except REFUSALS as error:
         note = f"no leave-one-out error, because stage 1 has no estimates to compare with: {reason(error)}"
         return lambda estimator: partial(no_scores, note, samples.C or 1)

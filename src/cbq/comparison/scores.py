@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array, Booleans, finite, squarable
 from cbq.common.checks import called
-from cbq.estimators.base import REFUSALS, reason
+from cbq.estimators.base import REFUSALS, Estimator, reason
 from cbq.fit.base import Fit
 from cbq.problems.problem import Problem
 from cbq.samples import Samples
@@ -113,11 +113,11 @@ def _function(truth: Truth, p: int) -> Callable[[Array], Any] | None:
 
 
 def fit_checked(estimator: HasFit, samples: Samples) -> Fit:
-    """Fit the estimator, and raise TypeError unless it returns a cbq.Fit."""
-    fit = estimator.fit(samples)
+    """Fit the estimator, without warnings, and raise TypeError unless it returns a cbq.Fit."""
+    fit = estimator._diagnosed(samples) if isinstance(estimator, Estimator) else estimator.fit(samples)
     if not isinstance(fit, Fit):
         raise TypeError(f"fit returned a {type(fit).__name__}, but it must return a cbq.Fit.")
-    return fit
+    return fit._quiet
 
 
 def evaluated(references: References) -> References:

@@ -95,5 +95,5 @@ def _compared_thetas(samples: Samples) -> Array:
 
 def _half_widths(fit: Fit, theta: Array) -> Array:
     """The root mean squares (C,) of the half-widths of intervals at thetas (M, p)."""
-    low, high = (end.reshape(len(theta), -1) for end in fit.interval(theta, LEVEL))
+    low, high = (end.reshape(len(theta), -1) for end in fit._quiet.interval(theta, LEVEL))
     return np.asarray(np.maximum(np.sqrt(np.mean((0.5 * (high - low)) ** 2, axis=0)), np.finfo(float).tiny))

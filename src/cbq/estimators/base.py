@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 from cbq.common.checks import as_text, did_you_mean, flag, one_of, shown
 from cbq.common.workers import opened
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent, warn_of
+from cbq.fit.findings import warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
 from cbq.linalg.engines import NumpyEngine, current_engine
@@ -55,10 +55,14 @@ class Estimator(ABC, Generic[F]):
         workers share the thetas of stage 1 of `cbq.CBQ`. The fit does not depend on how many there are.
         """
         with opened(executor) as pool:
-            fit = self._undiagnosed(samples, pool)
-        fit = fit._with_findings_about(samples)
+            fit = self._diagnosed(samples, pool)
         warn_of(fit.serious_findings)
         return fit
+
+    @final
+    def _diagnosed(self, samples: Samples, pool: Executor | None = None) -> F:
+        """The fit with findings, of which nothing warns, for callers that report them themselves."""
+        return self._undiagnosed(samples, pool)._with_findings_about(samples)
 
     @final
     def _undiagnosed(self, samples: Samples, pool: Executor | None) -> F:
@@ -67,8 +71,7 @@ class Estimator(ABC, Generic[F]):
             raise TypeError(f"fit takes cbq.Samples, but a {type(samples).__name__} arrived as samples.")
         if self.needs_measure and not samples.has_measure:
             raise ValueError(f"{type(self).__name__} needs the measures of x, but {WHY}")
-        with silent():
-            return self._fit(samples, pool)._with_samples(samples)
+        return self._fit(samples, pool)._with_samples(samples)
 
     @abstractmethod
     def _fit(self, samples: Samples, pool: Executor | None) -> F:

@@ -9,11 +9,11 @@ import numpy as np
 from cbq.common.arrays import Array, evenly
 from cbq.common.tables import short
 from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
+from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
 from cbq.fit.figures import curve_panel, half_width_panel, map_panels
 from cbq.fit.naming import expectation_labels, expectation_names, theta_labels
 from cbq.fit.theta_grids import round_axis
-from cbq.fit.truth import TruthFunction, true_values
 from cbq.plotting import Axis, Band, Line, Panel
 from cbq.report.charts import figure_html, resolved
 from cbq.report.parts import Html, joined, paragraph, table

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq.common.arrays import Array, Booleans, Immutable, finite, squarable
 from cbq.common.checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
-from cbq.common.deprecation import DeprecatedAttribute
 from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, as_progress, reporting
 from cbq.common.tables import data_frame
-from cbq.fit.beyond import beyond
+from cbq.fit.answers import keeping_index, r_squared, warning_beyond
 from cbq.fit.findings import (
-    REMARKS,
     Finding,
     carried,
     chains,
@@ -27,16 +25,12 @@ from cbq.fit.findings import (
     contradicted_measures,
     equal_values,
     missed_variance,
-    silent,
     unseen_points,
-    warn_of,
 )
-from cbq.fit.frames import keeping_index
 from cbq.fit.heavy_tails import infinite_variance
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
-from cbq.fit.suggestion import Suggestion
 from cbq.fit.summary import Summary, fit_html
-from cbq.fit.truth import r_squared
+from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
@@ -48,8 +42,6 @@ if TYPE_CHECKING:
 
     from cbq.fit.diagnostics import Diagnostic
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
@@ -57,21 +49,6 @@ BAND_DRAWS = 2000  # of functions: the coverage of a band of 95% is then known t
 LEAST_DRAWS = 100
 BAND_ROUNDING = 1e-6  # of the widest interval
 MAX_SUGGESTED = 10_000  # runs
-
-
-def _saying_what_is_beyond(method: Method) -> Method:
-    """A method of a fit that answers at theta, and warns once if some of the thetas are beyond the observed ones."""
-
-    @wraps(method)
-    def answer_and_say(fit: Fit, *arguments: Any, **named: Any) -> Any:
-        with silent():
-            found = method(fit, *arguments, **named)
-        theta = named.get("theta", arguments[0] if arguments else None)
-        if theta is not None:
-            warn_of(fit._beyond_findings(fit._thetas(theta)))
-        return found
-
-    return cast(Method, answer_and_say)
 
 
 class Fit(Immutable, ABC):
@@ -99,9 +76,10 @@ class Fit(Immutable, ABC):
     failures: Failures | None = None  # where f failed, so that the samples lack points
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     unseen: int | None = None  # the points that have seen one value of f, where no other was seen: there may be others
-    about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
+    about_samples: tuple[Finding, ...] = ()  # from the samples, for this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
-    _names: Names | None = None  # those of the samples
+    _names: Names | None = None  # of the samples
+    _is_quiet: bool = False  # whether answers at thetas beyond the observed ones raise no warning
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -115,8 +93,6 @@ class Fit(Immutable, ABC):
         'Chosen by hand.'
         """
         return self._replaced(choice=text(choice, "choice"))
-
-    noted = DeprecatedAttribute("with_choice")
 
     def calibrated(self, factors: npt.ArrayLike) -> Self:
         """The same fit with its standard deviations multiplied by a factor for each output, (C,), or one for all.
@@ -135,6 +111,17 @@ class Fit(Immutable, ABC):
         earlier = 1.0 if self.calibration is None else self.calibration
         return self._replaced(calibration=np.broadcast_to(earlier * given, (self.C or 1,)).copy())
 
+    @property
+    def _quiet(self) -> Self:
+        """The same fit, without warnings of thetas beyond the observed ones: for callers that report these."""
+        return self if self._is_quiet else self._quiet_copy
+
+    @cached_property
+    def _quiet_copy(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__setstate__({**self.__dict__, "_is_quiet": True})  # with all that is computed already
+        return copied
+
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit with the failures, the bounds, the unseen values and the names of the samples."""
         return self._replaced(
@@ -150,11 +137,11 @@ class Fit(Immutable, ABC):
 
     @property
     def names(self) -> Names:
-        """What the coordinates of theta and x and the outputs of f are called, as in the samples."""
+        """The names of the coordinates of theta and x and of the outputs of f, as in the samples."""
         return (self._names or Names()).with_theta(self.p).with_f(self.C)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        """What the samples show a user of this estimator."""
+        """Findings about the samples, for this estimator."""
         about = (contradicted_measures, contradicted_bounds, equal_values, chains, carried, infinite_variance)
         return tuple(each for find in about for each in find(samples))
 
@@ -163,9 +150,9 @@ class Fit(Immutable, ABC):
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def _calibrated_predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """The predictive distributions, with what no point has seen, and the deviations that an adaptive run has found.
+        """The predictive distributions, widened for unseen values of f and by the calibration of an adaptive run.
 
-        Without bounds nothing is known of other values than the one that was seen, and the distributions are flat.
+        If all values of f are equal and it has no bounds, the distributions are flat.
         """
         found = self._predictives(theta, joint=joint)
         if self.unseen is not None:
@@ -186,11 +173,11 @@ class Fit(Immutable, ABC):
         return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
-        """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
+        """The predictive distribution of output c, unless `_predictives` makes all outputs at once."""
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
     def summary(self) -> Summary:
-        """How the fit was made, what was chosen, and every warning: a text that knows its parts.
+        """How the fit was made, the choices, and every warning: a string with structured attributes.
 
         Examples
         --------
@@ -201,22 +188,11 @@ class Fit(Immutable, ABC):
         >>> fit.summary().warnings
         ()
         """
-        findings = self.findings
-        found = [f"{each} {each.remedy}" for each in findings]
-        first, last = found[: self.has_many_failures], found[self.has_many_failures :]
-        lines = self._description()
-        if self.names.listed:
-            lines.append(f"Names: {self.names.listed}.")
-        if self.calibration is not None:
-            factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
-            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
-        before = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice])]
-        after = [f"Warning: {each}" for each in last] if found else ["No warnings."]
-        return Summary("\n".join([*before, *lines, *after]), self.choice, lines, findings)
+        return Summary.of(self)
 
     @abstractmethod
     def _description(self) -> list[str]:
-        """Lines of the summary on how the fit was made and what was chosen."""
+        """Lines of the summary on how the fit was made and on its choices."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -237,8 +213,12 @@ class Fit(Immutable, ABC):
     def serious_findings(self) -> tuple[Finding, ...]:
         """Findings that say that intervals may not hold: each is raised as a `cbq.FitWarning` when the fit is made."""
         failures = (Finding("failures", each) for each in self.failure_warnings if self.has_many_failures)
-        found = (*failures, *self.about_samples, *self._findings())
-        return tuple(each for each in found if each.kind not in REMARKS)
+        return (*failures, *self._doubts)
+
+    @property
+    def _doubts(self) -> tuple[Finding, ...]:
+        """The serious findings other than failures of f."""
+        return tuple(each for each in (*self.about_samples, *self._findings()) if not each.is_remark)
 
     @property
     def failure_warnings(self) -> tuple[str, ...]:
@@ -256,7 +236,7 @@ class Fit(Immutable, ABC):
 
     @property
     def has_many_failures(self) -> bool:
-        """Whether f failed at more than a few per cent of the points, or at a part of those of one theta."""
+        """Whether f failed at more than a few per cent of the points, or at many points of one theta."""
         return self.failures is not None and (self.failures.share > FEW or bool(np.max(self.failures.shares) > PART))
 
     @property
@@ -269,7 +249,7 @@ class Fit(Immutable, ABC):
         """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return np.eye(self.C or 1)
 
-    @_saying_what_is_beyond
+    @warning_beyond
     @keeping_index
     def predict(
         self,
@@ -315,7 +295,7 @@ class Fit(Immutable, ABC):
         mean, variance = self._read(thetas, lambda each: (each.mean, each.variance), progress)
         return self._bounded(mean), np.sqrt(variance)
 
-    @_saying_what_is_beyond
+    @warning_beyond
     @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
@@ -333,7 +313,7 @@ class Fit(Immutable, ABC):
         low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
         return low, high
 
-    @_saying_what_is_beyond
+    @warning_beyond
     @keeping_index
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
@@ -371,7 +351,7 @@ class Fit(Immutable, ABC):
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
         return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
-    @_saying_what_is_beyond
+    @warning_beyond
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
     ) -> Array:
@@ -403,13 +383,13 @@ class Fit(Immutable, ABC):
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
-    @_saying_what_is_beyond
+    @warning_beyond
     @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
 
         Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
-        the observed ones, a column `beyond` says which.
+        the observed ones, a column `beyond` marks them.
 
         Examples
         --------
@@ -444,7 +424,7 @@ class Fit(Immutable, ABC):
         )
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
-        """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
+        """Whether each theta is beyond the observed ones, (M,): predictions there rest on a prior alone.
 
         Such a theta is outside of their range in some coordinate, and further from all of them than twice the widest
         gap between neighbours among them.
@@ -459,16 +439,8 @@ class Fit(Immutable, ABC):
         return beyond(self._thetas(theta), self.theta)
 
     def _beyond_findings(self, theta: Array, *, tolerated: float = 0.0) -> tuple[Finding, ...]:
-        """What a user should know if more than a tolerated share of thetas (M, p) are beyond the observed ones."""
-        found = self.beyond(theta)
-        if np.mean(found) <= tolerated:
-            return ()
-        first = self.names.at("theta", theta[np.argmax(found)])
-        which = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as {first}, are"
-        which = f"{first} is" if len(theta) == 1 else which
-        low, high = np.min(self.theta, axis=0), np.max(self.theta, axis=0)
-        text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
-        return (Finding("beyond", text),)
+        """A finding where more than a tolerated share of thetas (M, p) are beyond the observed ones."""
+        return beyond_findings(theta, self.theta, self.names, tolerated)
 
     def _marks(self, theta: Array) -> dict[str, npt.NDArray[Any]]:
         """Columns for tables at thetas (M, p), (M,) each, where they have something to say.
@@ -506,7 +478,7 @@ class Fit(Immutable, ABC):
             f"samples."
         )
 
-    @_saying_what_is_beyond
+    @warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, with intervals; `cbq.fit.figures.plot_fit` describes the options at length.
 
@@ -537,11 +509,11 @@ class Fit(Immutable, ABC):
         title: str | None = None,
         repeat: str | None = None,
     ) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: the question, the answer with sliders that read I,
-        what was chosen and why, checks, warnings, and how to repeat it.
+        """Write a self-contained HTML report: the question, the answer with sliders that read I, the choices and their
+        reasons, checks, warnings, and how to repeat it.
 
-        samples : those that the fit was made from: the report then says how f was evaluated, and checks the estimate
-            by averages.
+        samples : the samples of the fit: the report then describes how f was evaluated, and checks the estimate by
+            averages.
         prior : the distribution of theta: the report covers its central range, of 99%.
         truth : the true I, a function of theta (M, p), to compare with.
         level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
@@ -563,13 +535,13 @@ class Fit(Immutable, ABC):
         FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Checks of the fit by leaving out parts of what it was made from."""
+        """Checks of the fit by leaving out parts of the data."""
         return ()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
 
-        If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` says so.
+        If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` notes it.
 
         Examples
         --------
@@ -613,7 +585,7 @@ class Fit(Immutable, ABC):
 
     @property
     def _width(self) -> int:
-        """The numbers that a prediction takes for each theta, besides those that it returns."""
+        """The numbers that a prediction takes for each theta, besides its result."""
         return len(self.theta)
 
     def _in_blocks(
@@ -631,7 +603,7 @@ class Fit(Immutable, ABC):
     def _read(
         self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]], progress: Progress = False
     ) -> Array:
-        """What is asked of the predictive distributions at all thetas: (k, M) or (k, M, C), for k answers (M,) each."""
+        """Evaluate `ask` at every theta, in blocks: (k, M) or (k, M, C), for k answers (M,) each."""
         every = self._calibrated_predictives
         return self._in_blocks(thetas, lambda block: [ask(each) for each in every(block, joint=False)], progress)
 
@@ -660,7 +632,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
 
 
 def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
-    """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
+    """The fit that `fit.save(path)` wrote. It gives the answers of the original, to the last bit.
 
     family: the function from theta (p,) to the measure of x with which the samples were made, such as `problem.family`.
         A file holds no code, so fits that need the measure at new thetas (importance sampling, multi-output Bayesian

@@ -1,4 +1,4 @@
-"""Checks of a fit by what it was made from, each with a sentence on what it means and on whether it looks right."""
+"""Checks of a fit by its data, each with a sentence on its meaning and a verdict."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from scipy.special import ndtri, stdtr
 
 from cbq.common.arrays import Array, Integers
 from cbq.fit.answer_grid import OBSERVED_ONLY, as_columns
+from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
-from cbq.fit.truth import TruthFunction, true_values
 from cbq.samples import Samples
 
 LEVEL = 0.95  # of the intervals that residuals are compared with
@@ -23,9 +22,9 @@ TRUTH_DRAWS, TRUTH_SEED = 200, 20240618  # thetas drawn from the prior for the e
 
 @dataclass(frozen=True, eq=False)
 class Diagnostic:
-    """A check: what it means, what it found, and whether that looks right.
+    """A check: its meaning, its result, and a verdict.
 
-    theta, residual : (m, p) and (m, C), what was found at each theta in units of what was predicted; None if the check
+    theta, residual : (m, p) and (m, C), the residual at each theta in units of its prediction; None if the check
         is one number.
     """
 
@@ -39,8 +38,8 @@ class Diagnostic:
 
 def diagnose(fit: Fit, samples: Samples | None, truth: TruthFunction | None, theta: Array) -> list[Diagnostic]:
     """All checks that can be made; theta (M, p) is where the truth is compared with."""
-    with silent():
-        found = [*fit._diagnostics(), averages_of(fit, samples), against_truth(fit, truth, theta)]
+    quiet = fit._quiet
+    found = [*quiet._diagnostics(), averages_of(quiet, samples), against_truth(quiet, truth, theta)]
     return [each for each in found if each is not None]
 
 

@@ -13,10 +13,10 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, flag, is_whole, shown
 from cbq.fit.answer_grid import AnswerGrid, as_columns
+from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import FEW, Fit
 from cbq.fit.naming import expectation_labels, theta_labels
 from cbq.fit.theta_grids import mesh, regular_grid, theta_prior, theta_range
-from cbq.fit.truth import Truth, true_values
 from cbq.measures import Measure
 from cbq.plotting import (
     INK,

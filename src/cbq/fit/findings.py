@@ -1,6 +1,6 @@
-"""Findings: what a user should know about a fit, each of a kind that has a remedy, and the warnings that they raise.
+"""Findings about a fit that a user should read, each of a kind that has a remedy, and the warnings that they raise.
 
-Those that samples alone show, before any estimator sees them, are found here; `heavy_tails` has those about tails.
+Findings about samples alone, which no estimator has seen, are here; `heavy_tails` has the ones about tails.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.enumerated import Enumerated
 from cbq.samples.findings import in_brief
 
-# Each kind of finding, and what to do about it. docs/guide/warnings.md says how each is found.
+# Each kind of finding, and what to do about it. docs/guide/warnings.md explains how each is found.
 KINDS = {
     "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "measures": (
@@ -47,22 +45,21 @@ KINDS = {
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
     "design": "Nothing needs to be done if this is what was meant.",
 }
-REMARKS = frozenset({"rounding", "design"})  # these leave intervals as good as they are, and raise no warning
+REMARKS = frozenset({"rounding", "design"})  # intervals are as good as without them, so that they raise no warning
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
-_IS_SILENT: ContextVar[bool] = ContextVar("is_silent", default=False)
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
 EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
 STRONG = 0.2  # autocorrelation
-STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
+STANDARD_ERRORS = 4.0  # of points in random order: a false alarm in less than one of 1000 fits
 MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
 MAX_COLUMNS = 1000  # coordinates of all thetas whose order is looked at
 MIN_REPEATED = 3  # points in a row
 
 
 class FitWarning(UserWarning):
-    """The answers of a fit are not what they seem to be; its summary says so, too.
+    """The intervals of a fit may be unreliable; its summary explains why.
 
     Examples
     --------
@@ -79,7 +76,7 @@ class FitWarning(UserWarning):
 @saved("Finding", kind=Text(tuple(KINDS)), text=Text())
 @dataclass(frozen=True)
 class Finding:
-    """What a user should know about a fit: a kind, one of `KINDS`, and a text of whole sentences.
+    """A remark or a warning about a fit: a kind, one of `KINDS`, and a text of whole sentences.
 
     Examples
     --------
@@ -104,20 +101,15 @@ class Finding:
         """What to do about it: a sentence."""
         return KINDS[self.kind]
 
+    @property
+    def is_remark(self) -> bool:
+        """Whether intervals are as good as without it, so that it raises no warning."""
+        return self.kind in REMARKS
+
 
 def for_some(outputs: int, C: int) -> str:
     """How many of C outputs a finding is about, as a part of its text; empty if there is one output."""
     return f" for {outputs} of {C} outputs" * (C > 1)
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Raise no warnings of findings inside, for callers that say themselves what was found."""
-    before = _IS_SILENT.set(True)
-    try:
-        yield
-    finally:
-        _IS_SILENT.reset(before)
 
 
 def warn_of(findings: Iterable[Finding]) -> None:
@@ -125,8 +117,6 @@ def warn_of(findings: Iterable[Finding]) -> None:
 
     The message begins with the kind, so that filters can tell the kinds apart.
     """
-    if _IS_SILENT.get():
-        return
     texts: dict[str, list[str]] = {}
     for each in findings:
         texts.setdefault(each.kind, []).append(each.text)
@@ -331,7 +321,7 @@ def _order(x: Array, owners: Integers) -> float | None:
 
 
 def _ranks(values: Array) -> Array:
-    """Twice the ranks of values (N,), those of equal ones averaged, less their mean."""
+    """Twice the ranks of values (N,), averaged over equal ones, less their mean."""
     ordered = np.sort(values)
     ranks = np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")
     return ranks.astype(np.float64) - len(values)
@@ -340,9 +330,9 @@ def _ranks(values: Array) -> Array:
 def _autocorrelation(columns: Sequence[Array]) -> float | None:
     """The autocorrelation of centred columns (N,) at lag one, all together, if it is strong and not chance.
 
-    The sum over columns z of z_i z_i+1 is that of G_i,i+1, for G = sum z z'. It is compared with its mean and variance
-    over all orders of the rows, which have closed forms, and hold where columns depend on each other, as they do where
-    the points of all thetas come from the same random numbers.
+    The sum over columns z of z_i z_i+1 is the sum of G_i,i+1, for G = sum z z'. It is compared with its mean and
+    variance over all orders of the rows, which have closed forms, and hold where columns depend on each other, as they
+    do where the points of all thetas come from the same random numbers.
     """
     if not columns:
         return None

@@ -1,7 +1,7 @@
-"""What the tails of the measures may hide: no finite variance of f, and a share of it in the outermost points.
+"""Heavy tails of measures, which may hide an infinite variance of f, or a large share of it in the outermost points.
 
 Where the distribution of a coordinate falls as P(|x - m| > r) ~ r^-a and f grows as |x - m|^b, E f^2 is infinite if
-2 b >= a. Points hardly show it: those that matter are the rare ones that were not drawn. The measure is known, and its
+2 b >= a. Points hardly show it: the rare points that decide it were not drawn. The measure is known, and its
 quantiles give a; the points give b.
 """
 
@@ -19,13 +19,13 @@ from cbq.measures import Empirical, Measure
 from cbq.samples import Samples
 
 TAIL_PROBABILITIES = np.array([1e-6, 1e-9, 1e-12])
-CONVERGED = 1.05  # the ratio of the exponents between these, up to which they are those of a power
+CONVERGED = 1.05  # the ratio of the exponents between these, up to which the tail counts as a power
 FEW_THETAS, MOST_THETAS = 4, 100  # whose tails, and whose points are looked at
 MIN_OUTER = 30  # points beyond the deciles, to estimate a growth from
 DECILES = np.array([0.1, 0.5, 0.9])
 MAX_GROWTH = 20.0
 HEAVY_SHARE = 1.45  # of the outermost points in the variance of f, see `outer_share`
-GROWTH, USUAL_N = 0.3, 30  # that of a square grows with (N / 30)^0.3, relative to that of a linear function
+GROWTH, USUAL_N = 0.3, 30  # the share of a square grows with (N / 30)^0.3, relative to a linear function
 TAILS_SHARE, MIN_FOR_TAILS = 1.3, 25  # a share that is worth a warning by itself, with so many points at a theta
 LONG = 4.0  # the power below which squares have no finite variance
 UNKNOWN = (NotImplementedError, TypeError, ValueError, ArithmeticError)  # of measures without far quantiles
@@ -180,8 +180,8 @@ def tails(samples: Samples) -> tuple[Finding, ...]:
 def outer_share(samples: Samples, outer: Booleans, varies: Array | Booleans) -> Array:
     """The share (C,) of the outermost points in the variance of f at the thetas at which it varies (T, C).
 
-    In units of that of a linear function of normal inputs, and of how much larger that of a square is with N points
-    than with a usual number.
+    In units of the share of a linear function of normal inputs, times the ratio of the shares of a square with N points
+    and with a usual number.
     """
     apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
     there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
@@ -200,7 +200,7 @@ def linear_shares(counts: Integers, parts: Array) -> Array:
     for N in np.unique(counts[counts > 2]):
         scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
         own = 2 * scores2[0] / np.sum(scores2)
-        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
+        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # of other coordinates: any points
         found[counts == N] = own + (1 - own) * others
     return found
 
@@ -208,7 +208,7 @@ def linear_shares(counts: Integers, parts: Array) -> Array:
 def outermost_sets(samples: Samples) -> list[Booleans]:
     """Sets of points (n,) that are outermost in any coordinate, and in each coordinate with heavy tails by itself.
 
-    Among several coordinates, the points that are outermost in the others would hide those of a heavy one.
+    Among several coordinates, the points that are outermost in the others would hide the ones of a heavy coordinate.
     """
     heavy = heavy_coordinates(samples) if samples.d > 1 else []
     return [outermost(samples), *(outermost(samples, j) for j in heavy)]

@@ -148,7 +148,7 @@ def sample_jointly(
 
     All outputs are drawn from the same component of their mixtures, and share the chi-square variable that makes them
     Student-t. With `antithetic` the draws come in mirrored pairs, from all components equally often: their mean is
-    that of the distribution.
+    exact.
     """
     for predictive in predictives:
         predictive.require_scales()
@@ -196,7 +196,7 @@ def _lower_quantile(locations: Array, scales: Array, df: float | Array, probabil
     rates = unit / scales
     found = np.clip(low + np.mean(rates * (each - low), axis=0) / np.mean(rates, axis=0), low, high)
     last = np.full(found.shape, np.inf)  # |log F - log p| before the last step
-    todo = np.flatnonzero(low < high)  # where all components have the same quantile, it is that of the mixture
+    todo = np.flatnonzero(low < high)  # where all components have the same quantile, so has the mixture
     for _ in range(MAX_STEPS):
         if not len(todo):
             break

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy.special import ndtri
 
-from cbq._version import __version__
 from cbq.common.arrays import Array, digits_apart
 from cbq.common.checks import between_0_and_1, shown, text
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
+from cbq.fit.answers import TruthFunction
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
-from cbq.fit.findings import REMARKS, silent
 from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
-from cbq.fit.truth import TruthFunction
 from cbq.measures import Measure
 from cbq.plotting import INK, ORANGE, Axis, Panel, Points, Rule, plain, series
 from cbq.report.charts import figure_html
-from cbq.report.document import Page, Section
+from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
 from cbq.samples import Samples
 
@@ -81,16 +76,19 @@ class FitReport:
     @property
     def page(self) -> Page:
         """The whole page."""
-        with silent():  # it says itself what was found
-            sections = [
-                Section("The question", self._question()),
-                Section("The answer", self._answer.html()),
-                *self.more,
-                Section("What was chosen, and why", self._choice()),
-                Section("Does it look right?", self._diagnostics()),
-                Section("How to repeat it", self._repeat()),
-            ]
-            return Page(self._title, self._subtitle, self._warnings(), sections)
+        return replace(self, fit=self.fit._quiet)._page  # the page itself shows what was found
+
+    @property
+    def _page(self) -> Page:
+        sections = [
+            Section("The question", self._question()),
+            Section("The answer", self._answer.html()),
+            *self.more,
+            Section("What was chosen, and why", self._choice()),
+            Section("Does it look right?", self._diagnostics()),
+            Section("How to repeat it", self._repeat()),
+        ]
+        return Page(self._title, self._subtitle, self._warnings(), sections)
 
     # The question
 
@@ -154,10 +152,10 @@ class FitReport:
     # What was chosen, checks, and how to repeat it
 
     def _warnings(self) -> Html:
-        found = sorted(self.fit.findings, key=lambda each: each.kind in REMARKS)
+        found = sorted(self.fit.findings, key=lambda each: each.is_remark)
         labels: dict[bool, tuple[Kind, str]] = {False: ("warning", "Warning:"), True: ("remark", "Remark:")}
         notices = [] if self.first is None else [self.first]
-        notices += [(*labels[each.kind in REMARKS], capital(each.text), each.remedy) for each in found]
+        notices += [(*labels[each.is_remark], capital(each.text), each.remedy) for each in found]
         if all(kind == "good" for kind, *_ in notices):
             text = "Nothing in the samples or in the fit makes its intervals doubtful."
             notices.append(("good", "No warnings.", text, ""))
@@ -202,18 +200,6 @@ class FitReport:
         settings = ", ".join(f"{key} = {value}" for key, value in getattr(self.fit, "settings", {}).items())
         known |= {"settings": settings} if settings else {}
         return joined([code(lines, "how to repeat it"), facts({**known, **made_with()})])
-
-
-def made_with() -> dict[str, str]:
-    """The versions behind a page, and when it was written."""
-    return {
-        "cbq": __version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "SciPy": scipy.__version__,
-        "platform": platform.platform(),
-        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    }
 
 
 def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:

@@ -88,7 +88,7 @@ class Summary(str):
     """A text of several lines, whose parts are attributes.
 
     choice : why the estimator was chosen, where several were tried; else None.
-    description : the lines on how the fit was made and what was chosen.
+    description : the lines on how the fit was made and on its choices.
     findings : what a user should know, each with a `kind`, a `text` and a `remedy`; their texts are `warnings`.
     """
 
@@ -106,6 +106,22 @@ class Summary(str):
         found = super().__new__(cls, text)
         found.choice, found.description, found.findings = choice, tuple(description), tuple(findings)
         return found
+
+    @classmethod
+    def of(cls, fit: Fit) -> Summary:
+        """The summary of a fit; it begins with failures of f if there are many."""
+        findings = fit.findings
+        texts = [f"{finding} {finding.remedy}" for finding in findings]
+        first, last = texts[: fit.has_many_failures], texts[fit.has_many_failures :]
+        lines = fit._description()
+        if fit.names.listed:
+            lines.append(f"Names: {fit.names.listed}.")
+        if fit.calibration is not None:
+            factors = ", ".join(f"{factor:.2g}" for factor in fit.calibration)
+            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
+        before = [*(f"WARNING: {text}" for text in first), *filter(None, [fit.choice])]
+        after = [f"Warning: {text}" for text in last] if texts else ["No warnings."]
+        return cls("\n".join([*before, *lines, *after]), fit.choice, lines, findings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -125,7 +141,7 @@ class Summary(str):
 
 
 def fit_html(fit: Fit) -> str:
-    """What the fit is of, and its summary, warnings included."""
+    """The thetas and outputs of a fit, and its summary, with warnings."""
     entries = {
         "thetas": f"{len(fit.theta)}: {fit.names.ranges('theta', fit.theta)}",
         "outputs": "" if fit.C is None else f"{fit.C}: {', '.join(fit.names.f)}",

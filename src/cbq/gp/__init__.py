@@ -9,6 +9,7 @@ pooled: one process on many points, exact or through landmarks; selection: its k
 it; landmarks: which points they are, and how many are enough.
 kronecker: one process on a grid of thetas and points, and its kernels.
 acquisition: where further values would help.
-sparse: one process with noise on many rows, by a variational bound (regression of PSA tables, and draws as values).
+sparse: one process with noise on many rows, by a variational bound; landmark_regression: its kernel and landmarks;
+regression: several outputs on columns of a table.
 search: the algorithms that look for hyperparameters.
 """

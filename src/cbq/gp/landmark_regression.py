@@ -169,7 +169,7 @@ class _Optimum:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The search for hyperparameters with the fewest landmarks, on some rows of the sites; values are those of all."""
+    """The search for hyperparameters with the fewest landmarks, on some of the sites; values are for all."""
 
     targets: Targets
     rows: Integers

@@ -58,7 +58,7 @@ READERS = {FIT_FILE: "cbq.load(path)", SAMPLES_FILE: "cbq.Samples.load(path)"}
 def save_file(
     path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any], kind: FileKind = FIT_FILE
 ) -> None:
-    """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
+    """Write values to a file that `load_file` reads, replacing an old file once the new one is complete.
 
     The file is a zip archive of a JSON entry and one .npy entry per array; its comment is the SHA-256 of all bytes
     before. The path gets no suffix. Equal values give equal bytes.

@@ -1,8 +1,5 @@
 """Kernels of unit amplitude, their combinations, and kernels that depend on a measure."""
 
-from typing import TYPE_CHECKING
-
-from cbq.common.deprecation import deprecated_names
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct
@@ -24,6 +21,3 @@ __all__ = [
     "Warped",
     "XThetaKernel",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = deprecated_names(__name__, {"Sum": "SumKernel", "Product": "ProductKernel", "Scaled": "ScaledKernel"})

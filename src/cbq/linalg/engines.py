@@ -17,7 +17,6 @@ import numpy.typing as npt
 from cbq.common import memory
 from cbq.common.arrays import Array
 from cbq.common.checks import shown
-from cbq.common.wording import arg
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
@@ -122,7 +121,7 @@ def engine(engine: str | Engine) -> Iterator[None]:
            [0., 1.]])
     """
     if isinstance(engine, str) and engine not in ENGINES:
-        raise ValueError(f"{arg('engine')} must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
     is_engine = not isinstance(engine, type) and all(hasattr(engine, name) for name in _METHODS)
     if not isinstance(engine, str) and not is_engine:
         raise TypeError(f"engine must be a name or have the methods of cbq.linalg.Engine, but it is {shown(engine)}.")

@@ -1,8 +1,5 @@
 """Probability measures of x and of theta, which can be sampled, evaluated and mapped from the unit cube."""
 
-from typing import TYPE_CHECKING
-
-from cbq.common.deprecation import deprecated_names
 from cbq.measures.base import Measure, as_measure
 from cbq.measures.discrete import Binomial, Categorical, Discrete, Poisson
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised
@@ -45,6 +42,3 @@ __all__ = [
 ]
 
 Normal = Gaussian
-
-if not TYPE_CHECKING:
-    __getattr__ = deprecated_names(__name__, {"LogLaw": "LogMeasure"})

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq.common.arrays import Array
-from cbq.common.deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure, measure_argument
 
@@ -31,7 +30,6 @@ class LogMeasure(Measure):
     """
 
     measure: Measure  # of x = exp(y)
-    law = DeprecatedAttribute("measure")
 
     def __init__(self, measure: Any) -> None:
         self.measure = measure_argument(measure, "measure")

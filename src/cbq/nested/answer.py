@@ -18,8 +18,8 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.common.progress import Progress, as_progress
 from cbq.fit.base import Fit
-from cbq.fit.beyond import FRESH
-from cbq.fit.findings import Finding, silent, warn_of
+from cbq.fit.findings import Finding, warn_of
+from cbq.fit.thetas import FRESH
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 from cbq.report import html
@@ -111,15 +111,16 @@ def answer(
     *,
     outer_df: float,
     findings: Sequence[Finding] = (),
+    warn: bool = True,
 ) -> Answer:
     """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...).
 
-    findings : further findings, about the thetas of the functional.
+    findings : further findings, about the thetas of the functional. warn : whether to raise them as warnings.
     """
     draws.setflags(write=False)
     beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
-    warn_of(beyond)
-    doubts = (*fit.serious_findings, *beyond)
+    if warn:
+        warn_of(beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
         number_or_array(mean_value),
@@ -129,7 +130,7 @@ def answer(
         len(theta),
         outer_df,
         -np.inf,
-        warnings=(*fit.failure_warnings, *(finding.text for finding in doubts if finding.kind != "failures")),
+        warnings=(*fit.failure_warnings, *(finding.text for finding in (*fit._doubts, *beyond))),
     )
 
 
@@ -159,12 +160,16 @@ class OuterPosterior:
         for_thetas, for_paths = generator(rng).spawn(2)
         nodes = outer(prior, n, design, for_thetas, fit.names, min_part)
         paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
-        with silent():
-            mean = posterior_means(fit, nodes, paths, progress)
+        mean = posterior_means(fit._quiet, nodes, paths, progress)
         return cls(fit, nodes, mean, paths)
 
     def answer(
-        self, functional: Functional, at_mean: ValueAndError | None = None, findings: Sequence[Finding] = ()
+        self,
+        functional: Functional,
+        at_mean: ValueAndError | None = None,
+        findings: Sequence[Finding] = (),
+        *,
+        warn: bool = True,
     ) -> Answer:
         """The answer for a functional of I under the prior of theta.
 
@@ -172,7 +177,7 @@ class OuterPosterior:
         their differences from the posterior mean on that subset are added to the value at all thetas.
 
         at_mean : computes the functional at the posterior mean and its standard error (default: by `functional`).
-        findings : further findings, about the thetas of the functional.
+        findings : further findings, about the thetas of the functional. warn : whether to raise them as warnings.
         """
         nodes, mean, weights = self.nodes, self.mean, self.nodes.subset_weights
         if at_mean is None:
@@ -180,13 +185,21 @@ class OuterPosterior:
         else:
             value, outer_std = at_mean(nodes, mean)
         deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-        return answer(self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings)
+        return answer(
+            self.fit,
+            nodes.theta,
+            value,
+            value + deviations,
+            outer_std,
+            outer_df=nodes.df,
+            findings=findings,
+            warn=warn,
+        )
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     """Posterior draws of I as a function, at theta (m, p): (PATHS, m) or (PATHS, m, C)."""
-    with silent():
-        predictives = fit._calibrated_predictives(theta, joint=True)
+    predictives = fit._calibrated_predictives(theta, joint=True)
     if not all(np.all(np.isfinite(predictive.variance)) for predictive in predictives):
         raise ValueError(
             "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, Integers, real
 from cbq.common.checks import as_text, did_you_mean, listed, shown
 from cbq.common.progress import Progress
-from cbq.common.wording import arg
 from cbq.fit.base import Fit
 from cbq.nested.answer import Answer, OuterPosterior, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
@@ -148,10 +147,10 @@ def make_decisions(
     if len(missing) == len(options):
         return _from_net_benefits(known)
     if missing:
-        given = " and ".join(arg(name) for name in options if name not in missing)
+        given = "= and ".join(name for name in options if name not in missing)
         raise ValueError(
-            f"{given} came without {' and '.join(map(arg, missing))}: pass {arg('effects')}, {arg('costs')} and "
-            f"{arg('willingness_to_pay')} together, or none of them if the outputs are net benefits."
+            f"{given} came without {' and '.join(f'{name}=' for name in missing)}: pass effects=, costs= and "
+            f"willingness_to_pay= together, or none of them if the outputs are net benefits."
         )
     return _from_effects_and_costs(known, effects, costs, _thresholds(willingness_to_pay))
 
@@ -210,16 +209,16 @@ def _from_net_benefits(known: list[str]) -> Decisions:
 
 
 def _from_effects_and_costs(known: list[str], effects: Any, costs: Any, thresholds: Array) -> Decisions:
-    effect_at, cost_at = positions(effects, known, arg("effects")), positions(costs, known, arg("costs"))
+    effect_at, cost_at = positions(effects, known, "effects"), positions(costs, known, "costs")
     if len(effect_at) != len(cost_at):
         raise ValueError(
-            f"{arg('effects')} has {len(effect_at)} columns and {arg('costs')} has {len(cost_at)}, but each decision "
-            f"needs one of each."
+            f"each decision needs one column of effects and one of costs, but effects= has {len(effect_at)} columns "
+            f"and costs= has {len(cost_at)}."
         )
     D = len(effect_at)
     if D < 2:
         raise ValueError(
-            f"a decision needs at least 2 options to choose from, but {arg('effects')} and {arg('costs')} list {D}: to "
+            f"a decision needs at least 2 options to choose from, but effects= and costs= list {D}: to "
             f"compare an intervention with doing nothing, add columns of zeros for the effect and the cost of doing "
             f"nothing."
         )
@@ -236,13 +235,11 @@ def _thresholds(willingness_to_pay: Any) -> Array:
     """The willingness to pay as an array () or (K,) of finite, non-negative numbers."""
     thresholds = real(willingness_to_pay, "willingness_to_pay")
     if thresholds.ndim > 1 or thresholds.size == 0:
-        raise ValueError(
-            f"{arg('willingness_to_pay')} must be a number or a vector, but its shape is {thresholds.shape}."
-        )
+        raise ValueError(f"willingness_to_pay must be a number or a vector, but its shape is {thresholds.shape}.")
     bad = thresholds[~(np.isfinite(thresholds) & (thresholds >= 0))]
     if bad.size:
         raise ValueError(
-            f"{arg('willingness_to_pay')} must be finite and not negative, but it holds {bad[0]:g}: it is the value of "
+            f"willingness_to_pay must be finite and not negative, but it holds {bad[0]:g}: it is the value of "
             f"one unit of effect, in units of cost."
         )
     return thresholds

@@ -16,7 +16,6 @@ from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
 from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.pooled import ExactGP
 from cbq.gp.selection import PooledPoints, choose_kernel
@@ -169,8 +168,7 @@ def _quadrature(
     for_thetas, for_paths = rng.spawn(2)
     theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)
     values = phi(drawn(fit, theta, for_paths))  # (PATHS, n)
-    with silent():
-        mean = np.asarray(fit.predict(theta))
+    mean = np.asarray(fit._quiet.predict(theta))
     at_mean = phi(mean)
     try:
         integrals, outer_std = _integrals(theta, measure, values, at_mean)

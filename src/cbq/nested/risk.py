@@ -12,8 +12,8 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, one_of
 from cbq.common.progress import Progress
 from cbq.fit.base import Fit
-from cbq.fit.beyond import MARGIN
-from cbq.fit.findings import Finding, silent
+from cbq.fit.findings import Finding
+from cbq.fit.thetas import MARGIN
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
@@ -89,8 +89,7 @@ def value_at_risk(
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
     findings = _unseen_tail(posterior, sign, select, alpha)
     result = posterior.answer(functional, at_mean, findings)
-    with silent():  # the first answer has raised the warnings
-        tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
+    tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings, warn=False)  # done above
     return ValueAtRisk(**{field.name: getattr(result, field.name) for field in fields(result)}, tail=tail_answer)
 
 
@@ -166,8 +165,7 @@ def _unseen_tail(
 ) -> tuple[Finding, ...]:
     """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
     fit, nodes = posterior.fit, posterior.nodes
-    with silent():
-        observed = sign * select(np.asarray(fit.predict(fit.theta)))
+    observed = sign * select(np.asarray(fit.predict(fit.theta)))
     losses = sign * select(posterior.mean)
     start, largest = float(step_quantile(losses, nodes.weights, alpha)), float(np.max(observed))
     if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):

@@ -15,7 +15,6 @@ from cbq.common.arrays import Array, Immutable, finite, real
 from cbq.common.checks import called, file_name, flag, is_number, one_of, run_entropy, shown, text, whole
 from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, as_progress
-from cbq.common.wording import arg
 from cbq.common.workers import as_executor
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
@@ -289,10 +288,7 @@ class Problem(Immutable):
         else:
             thetas = thetas_in(theta, self.names, "the prior")
         if T is not None and len(thetas) != whole(T, "T", 1):
-            raise ValueError(
-                f"{arg('T')} is {T}, but {arg('theta')} holds {len(thetas)} thetas: leave {arg('T')} out, or pass "
-                f"{arg('T', len(thetas))}."
-            )
+            raise ValueError(f"T is {T}, but theta= holds {len(thetas)} thetas: leave T= out, or pass T={len(thetas)}.")
         settings = {
             "problem": self.name,
             "depends_on_theta": self.depends_on_theta,
@@ -509,7 +505,7 @@ class Problem(Immutable):
 def _check_design(design: Any, scramble: Any) -> None:
     if not isinstance(design, str) or design not in get_args(CollectDesign):
         raise ValueError(
-            f"{arg('design')} must be 'iid' or 'sobol', but it is {shown(design)}: to use points that were drawn "
+            f"design must be 'iid' or 'sobol', but it is {shown(design)}: to use points that were drawn "
             f"elsewhere, for example by MCMC, make cbq.Samples(..., design=...)."
         )
     if one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
@@ -521,11 +517,9 @@ def _time_limit(timeout: Any, executor: Any) -> float | None:
     if timeout is None:
         return None
     if not is_number(timeout) or timeout <= 0:
-        raise ValueError(f"{arg('timeout')} must be a number of seconds above 0, but it is {shown(timeout)}.")
+        raise ValueError(f"timeout must be a number of seconds above 0, but it is {shown(timeout)}.")
     if not isinstance(executor, int):
-        raise ValueError(
-            f"{arg('timeout')} needs processes that the run can end: pass {arg('executor', 1)} or more with it."
-        )
+        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
     return float(timeout)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+import scipy
+
+from cbq._version import __version__
 from cbq.report.parts import Html, joined, words
 
 
@@ -74,3 +80,15 @@ class Page:
 @cache
 def _resource(name: str) -> str:
     return (files("cbq.report") / name).read_text(encoding="utf-8")
+
+
+def made_with() -> dict[str, str]:
+    """The versions behind a page, and when it was written."""
+    return {
+        "cbq": __version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "platform": platform.platform(),
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }

@@ -17,7 +17,6 @@ from cbq.checkpoint import Checkpoint, CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.common.arrays import Array
 from cbq.common.progress import Progress, reporting
-from cbq.common.wording import again, arg
 from cbq.common.workers import WorkerError
 from cbq.runs.draws import RunPoints
 from cbq.runs.executors import ExecutorPool
@@ -164,10 +163,10 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
     """Add to the message of an error what is kept and how to resume."""
     if checkpoint is None:
-        advice = f"Nothing is kept: with {arg('checkpoint', 'run.sqlite')} an interrupted run can be resumed."
+        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:
         kept = f"{evaluations.n_done} of {evaluations.n_total} points are in {checkpoint.path}"
-        advice = f"{kept}: {again('collect')}."
+        advice = f"{kept}: call collect again with the same arguments to resume."
     message = str(error) or "collect was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])
 
@@ -206,6 +205,6 @@ def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequ
     empty = f" No point is left at theta index t = {', '.join(map(str, dropped))}: dropped." * bool(dropped)
     return (
         f"the integrand failed at {len(failures)} of {evaluations.n_total} points, at {thetas} of {samples.T} thetas, "
-        f"and they are left out, which biases estimates: {shown}{more}.{empty} {arg('on_error', 'raise')} evaluates "
+        f"and they are left out, which biases estimates: {shown}{more}.{empty} on_error='raise' evaluates "
         f"them again."
     )

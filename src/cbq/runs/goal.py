@@ -11,7 +11,6 @@ import numpy as np
 from cbq.checkpoint.evaluations import Outputs
 from cbq.common.arrays import ROUNDING, Array, finite
 from cbq.common.checks import between_0_and_1, one_of, shown, whole
-from cbq.common.wording import arg
 
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # share of Q over which "max" takes the largest half-width
@@ -45,17 +44,16 @@ class Goal:
             tolerance = np.atleast_1d(finite(tolerance, "tolerance"))
             if tolerance.ndim > 1 or not np.all(tolerance > 0):
                 raise ValueError(
-                    f"{arg('tolerance')} must be a number above 0, or one for each output of f, but it is "
-                    f"{shown(tolerance)}."
+                    f"tolerance must be a number above 0, or one for each output of f, but it is {shown(tolerance)}."
                 )
         if rtol is not None:
             ratio = finite(rtol, "rtol")
             if ratio.ndim or not ratio > 0:
-                raise ValueError(f"{arg('rtol')} must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
+                raise ValueError(f"rtol must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
             rtol = float(ratio)
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
-                f"{arg('budget')} must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: for a cheap f, draw "
+                f"budget must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: for a cheap f, draw "
                 f"all points at once with collect."
             )
         return cls(
@@ -70,9 +68,7 @@ class Goal:
         """Raise if the tolerance does not match values of this shape; None if it is unknown."""
         C = outputs[0] if outputs else 1
         if self.tolerance is not None and outputs is not None and len(self.tolerance) not in (1, C):
-            raise ValueError(
-                f"{arg('tolerance')} has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}."
-            )
+            raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
 
     @property
     def record(self) -> dict[str, Any]:

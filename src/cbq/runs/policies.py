@@ -87,14 +87,13 @@ class OneProcess(Policy):
         self.first = max(least, per_input * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
-        fit = MOBQ(structure="dense").fit(samples)
+        fit = MOBQ(structure="dense")._diagnosed(samples)
         assert isinstance(fit, MOBQFit)
         return fit
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, MOBQFit)
-        between = few_thetas(samples) if samples.depends_on_theta else ()
-        return fit.is_learnt and not between and not few_points_together(samples)
+        return fit.is_learnt and not few_points_together(samples)
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
@@ -154,7 +153,7 @@ class TwoStages(Policy):
 
     def fit(self, samples: Samples) -> CBQFit:
         whole = samples.counts >= self._batch  # thetas with few points have huge variances
-        return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
+        return CBQ()._diagnosed(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, CBQFit)

@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol
 
 from cbq.checkpoint import CheckpointError
 from cbq.common.checks import shown
-from cbq.common.wording import arg
 from cbq.runs.fingerprint import comparable, fingerprint
 from cbq.runs.scheduling import CollectWarning
 
@@ -88,9 +87,7 @@ def _differ(one: str | None, other: str | None) -> bool:
 
 def ways_out() -> str:
     """What to do if f is not the function of a checkpoint."""
-    return (
-        f"Pass another name to start a new run, or {arg('on_change', 'reuse')} to keep the stored values as they are."
-    )
+    return "Pass another name to start a new run, or on_change='reuse' to keep the stored values as they are."
 
 
 def require_same_f(

@@ -19,11 +19,10 @@ from cbq.checkpoint.ledger import Ledger
 from cbq.common.arrays import Array
 from cbq.common.checks import check_fields, is_whole, whole
 from cbq.common.memory import require_memory
-from cbq.common.wording import arg
 from cbq.estimators.multioutput.suggestion import Wanted
 from cbq.fit.base import Fit
-from cbq.fit.findings import all_equal, silent
-from cbq.fit.suggestion import N_WANTED
+from cbq.fit.findings import all_equal
+from cbq.fit.thetas import N_WANTED
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
 from cbq.runs.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
@@ -125,8 +124,7 @@ class Session:
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
             raise ValueError(
-                f"{arg('budget')} is {goal.budget}, but the first estimate of I needs {least} runs: pass "
-                f"{arg('budget', least)} or more."
+                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
             )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
@@ -308,9 +306,8 @@ class Session:
         known = self._quantity.started + self._runs
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
         estimate = self._estimate()
-        with silent():
-            fit = None if estimate is None else estimate.fit
-            return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
+        fit = None if estimate is None else estimate.fit
+        return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
 
     def _cost_of_runs(self) -> Cost | None:
         """The cost of a run; None if all cost the same, or no time is known yet."""
@@ -455,14 +452,13 @@ class Session:
         The half-widths ignore bounds, which would hide how far curves are apart, and are finite if all f are equal.
         """
         theta = self._wanted.theta
-        with silent():
-            fit = self._policy.fit(samples)
-            free = fit._replaced(bounds=None, unseen=None)
-            tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
-            asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
-            mean, low, high = asked.reshape(3, len(theta), -1)
-            # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
-            sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
+        fit = self._policy.fit(samples)
+        free = fit._replaced(bounds=None, unseen=None)
+        tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
+        asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
+        mean, low, high = asked.reshape(3, len(theta), -1)
+        # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
+        sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
         return FittedRound(fit, Round(samples.n_evaluations, mean, 0.5 * (high - low), sound))
 
     def _record_round(self) -> None:

@@ -7,7 +7,6 @@ from contextlib import closing
 
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.common.progress import Report, reporting
-from cbq.common.wording import again, arg
 from cbq.common.workers import WorkerError
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.collect import RunOptions, workers_for
@@ -86,8 +85,10 @@ def _require_independence(session: Session) -> None:
 def _add_advice(error: BaseException, session: Session) -> None:
     """Add to an error how many runs are kept, and how to resume."""
     if session.checkpoint is None:
-        advice = f"Nothing is kept: with {arg('checkpoint', 'run.sqlite')} an interrupted run can be resumed."
+        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:
-        advice = f"{session.n_told} runs are in {session.checkpoint}: {again('solve')}."
+        advice = (
+            f"{session.n_told} runs are in {session.checkpoint}: call solve again with the same arguments to resume."
+        )
     message = str(error) or "solve was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])

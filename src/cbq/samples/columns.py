@@ -187,7 +187,7 @@ def find_summary(values: Array) -> SummaryRow | None:
 
 
 def _summaries(total: Array, square: Array, centre: Array, b: int) -> dict[str, Array]:
-    """What the last rows of a table may hold, from the sums and the sums of squares of b rows less `centre`, (k,)."""
+    """Summaries that the last rows of a table may hold, from sums and sums of squares of b rows less `centre`, (k,)."""
     spread2 = np.maximum(square / b - (total / b) ** 2, 0.0)
     return {
         "the means": total / b + centre,
@@ -201,7 +201,7 @@ def _chance(draws: Array, point: Array, within: Array) -> float:
     """The probability that another draw (k,) of the same distribution is within these distances (k,) of a point.
 
     A bound for normal draws: the product over columns of the largest density given the columns before, which for a
-    column that others determine is that of rounding; and by Chebyshev's inequality, of a point as far as this.
+    column that others determine comes from rounding; and by Chebyshev's inequality, of a point as far as this.
     """
     n, mean = len(draws), np.mean(draws, axis=0)
     spread = np.abs(np.diag(append_rows(np.zeros((len(within),) * 2), draws - mean))) / np.sqrt(n)

@@ -15,7 +15,6 @@ from cbq.checkpoint import CheckpointError, read_run
 from cbq.common.arrays import Array, Booleans, Immutable, Integers, indexed, real, rows_not_finite, squarable
 from cbq.common.arrays import points as check_points
 from cbq.common.checks import file_name, flag, is_whole, one_of, position, shown, whole
-from cbq.common.deprecation import DeprecatedAttribute
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
@@ -134,9 +133,6 @@ class Samples(Immutable):
     log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
     names: Names  # of p, d and C things
     findings: tuple[SamplesFinding, ...] = ()  # about how the samples were made
-
-    law = DeprecatedAttribute("measure")
-    laws = DeprecatedAttribute("conditional")
 
     def __init__(
         self,

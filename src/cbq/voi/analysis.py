@@ -1,8 +1,8 @@
 """The EVPPI of a set of columns, from the joint posterior of the regressions on it.
 
-At a row, the net benefits of D decisions less that of the first are offset + Z B given the data, with independent
-Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the means over rows.
-The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
+At a row, the differences between the net benefits of D decisions and of the first one are offset + Z B given the data,
+with independent Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the
+means over rows. The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
 
 The results y of a study of one input theta depend on the net benefits through theta alone, so that E[NB | y] is the
 average of g(theta) = E[NB | theta] over p(theta | y). With probabilities p(y | theta) of finitely many results, and the
@@ -39,10 +39,10 @@ MIN_PROBABILITY = 1e-13  # of a result of a study: less likely ones are left out
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Net benefits less that of the first decision, as linear functions of few outputs that are regressed once.
+    """Net benefits less the first decision's, as linear functions of few outputs that are regressed once.
 
     y : (n, q), the outputs.
-    maps : (K, q, D); y @ maps[k] are the net benefits less that of the first decision.
+    maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
     """
 
     y: Array
@@ -82,7 +82,7 @@ class SetValue:
     effective_n : the number of independent rows that the rows are worth.
     landmarks : the largest number of landmarks of a regression.
     misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
-    uninformative : the probability that the set tells nothing about the net benefits.
+    uninformative : the probability that the set is independent of the net benefits.
     effects : (R, K), by how much R of the rows move evppi, to first order and n-fold; None unless asked for.
     """
 

@@ -11,7 +11,6 @@ import numpy as np
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
 from cbq.common.tables import BLANK, short
-from cbq.common.wording import arg
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
@@ -19,7 +18,7 @@ from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
 
 Status = Literal["frontier", "dominated", "extendedly dominated"]
 DIGITS = 5  # significant ones of means in text
-ROUNDING = 1e-12  # of the largest difference: smaller ones are those of equal decisions
+ROUNDING = 1e-12  # of the largest difference: with smaller ones, decisions are equal
 MIN_SIGNAL = 3.0  # standard errors of the difference of effects below which a ratio has no standard error
 MAX_SLOPE = 1e150  # beyond, net benefits overflow
 MAX_POINTS = 100_000  # of an ellipse
@@ -118,7 +117,7 @@ def icers(
     ----------
     outputs, effects, costs : a table with these columns of effects and costs, one of each for each decision; or a pair
         of tables, (effects, costs), with a column for each decision.
-    decisions : their names, by default those that the columns tell.
+    decisions : their names, by default as the columns suggest.
     level : of the intervals.
 
     Examples
@@ -221,7 +220,7 @@ def _standard_error(values: Array) -> float:
 class CePlane(Table, Drawn):
     """Differences of D - 1 decisions from a reference, in n draws. Immutable; it prints as a table.
 
-    reference, decisions : the name of the reference, and those of the others.
+    reference, decisions : the name of the reference, and of each other decision.
     effects, costs : (n, D - 1), the differences.
     willingness_to_pay : the slope of the line below which a draw favours a decision, or None.
     level : of the ellipses and the intervals. notes : remarks on the outputs, without full stops.
@@ -279,7 +278,7 @@ class CePlane(Table, Drawn):
     def quadrants(self) -> dict[str, Array]:
         """The share of draws (D - 1,) in each quadrant: more effect is east, and more cost north.
 
-        Draws on an axis count as those with no more effect, or with no more cost.
+        Draws on an axis have no more effect, or no more cost.
         """
         east, north = self.effects > 0, self.costs > 0
         inside = (east & north, east & ~north, ~east & ~north, ~east & north)
@@ -291,9 +290,7 @@ class CePlane(Table, Drawn):
 
         return plane_figure(self)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The columns of `to_frame`."""
-        return self.to_columns()
+    columns = Table.to_columns
 
     def _columns(self) -> Iterator[Column]:
         D, few = len(self.decisions), digits(4)
@@ -359,9 +356,7 @@ def ce_plane(
 def slope_of_line(value: Any, name: str) -> float:
     """The willingness to pay of a line in the plane, which must be one number."""
     if not is_number(value, 0.0, MAX_SLOPE):
-        raise ValueError(
-            f"{arg(name)} must be one number from 0 on, for the line in the plane, but it is {shown(value)}."
-        )
+        raise ValueError(f"{name} must be one number from 0 on, for the line in the plane, but it is {shown(value)}.")
     return float(value)
 
 
@@ -380,4 +375,4 @@ def _reference(given: Any, draws: EffectsAndCosts) -> int:
     if is_whole(given, 0, len(draws.names) - 1):
         return int(given)
     hint = did_you_mean(given, draws.names, "decisions") if isinstance(given, str) else listed(draws.names)
-    raise ValueError(f"{arg('reference')} must be a decision, by name or position, but it is {shown(given)}: {hint}")
+    raise ValueError(f"reference must be a decision, by name or position, but it is {shown(given)}: {hint}")

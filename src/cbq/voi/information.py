@@ -13,15 +13,22 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator, is_number, shown, whole
 from cbq.common.tables import short
-from cbq.common.wording import arg
 from cbq.linalg.threads import run_in_pool, workers
-from cbq.nested.decisions import Decisions, Name
+from cbq.nested.decisions import Name
 from cbq.plotting import draw
 from cbq.report.document import Page
 from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
 from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
-from cbq.voi.outputs import PRICE, check_not_inputs, count_duplicates, not_inputs, read_outputs, scale_net_benefits
+from cbq.voi.outputs import (
+    PRICE,
+    Scaled,
+    check_not_inputs,
+    count_duplicates,
+    not_inputs,
+    read_outputs,
+    scale_net_benefits,
+)
 from cbq.voi.perfect import multiplier, perfect_information, population_note
 from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
 
@@ -38,7 +45,7 @@ NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not repre
 NOTE_MISFIT = 6.0  # the structure left in residuals
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
-NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
+NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
 NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
@@ -84,7 +91,7 @@ def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float 
     price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
     if not (price is None or is_number(price)) or price not in prices:
         raise ValueError(
-            f"{arg(PRICE)} must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
+            f"willingness_to_pay must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
         )
     return price
 
@@ -99,14 +106,14 @@ class EvppiRow:
         of the interval of EVPI.
     plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
     evpi : the expected value of perfect information.
-    n, landmarks : the number of rows (draws), and that of the landmarks of the regression.
+    n, landmarks : the numbers of rows (draws), and of landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
     evpi_se : the standard error of evpi.
     raw : the estimate before estimates were made monotone over the sets.
     r2 : R^2, the share of the variance of differences between decisions that the regression explains.
     misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
-    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    noise_ratio : the standard error by the residuals, relative to the one with equal noise in all rows.
     effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
     inputs : the names of the inputs one by one; not in tables.
 
@@ -221,7 +228,7 @@ def evppi_table(
 
     For each set, the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
     expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as possible in units of
-    their standard errors, so that none is below 0, above EVPI, or above that of a superset.
+    their standard errors, so that none is below 0, above EVPI, or above the estimate of a superset.
 
     Parameters
     ----------
@@ -299,7 +306,7 @@ def values_of_information(
         return analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else empty
 
     found = in_pool(value, [each.columns for each in sets])
-    rows = _rows(sets, found, values, decisions, unit, level)
+    rows = _rows(sets, found, (values, decisions, unit), level)
     return EvppiTable(rows, level, (*described.notes, *notes))
 
 
@@ -334,18 +341,13 @@ class Estimates:
 
     @classmethod
     def of(
-        cls,
-        found: Sequence[SetValue],
-        outputs: tuple[Array, Decisions, float],
-        level: float,
-        ordered: Callable[[Array, Array, float], Array],
+        cls, found: Sequence[SetValue], draws: Scaled, level: float, ordered: Callable[[Array, Array, float], Array]
     ) -> Estimates:
         """From the values of the regressions.
 
-        outputs : the values (n, C) in their unit, with the decisions. ordered : moves estimates (J,) of these standard
-        errors (J,), with this EVPI, to where they have their order.
+        ordered : moves estimates (J,) of these standard errors (J,), with this EVPI, to where they have their order.
         """
-        values, decisions, unit = outputs
+        values, decisions, unit = draws
         ones = np.ones(len(values), dtype=np.intp)
         evpi, evpi_se = (unit * each for each in perfect_information(values, decisions, ones))
         raw, se = (unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se"))
@@ -369,19 +371,11 @@ class Estimates:
         return bool(abs(self.values[j, k] - self.raw[j, k]) > NOTE_MOVED * self.se[j, k] > 0)
 
 
-def _rows(
-    sets: Sequence[ColumnSet],
-    found: Sequence[SetValue],
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
-) -> tuple[EvppiRow, ...]:
-    """A row for each set and willingness to pay, from outputs (n, C) in this unit."""
-    n, members = len(values), [each.members for each in sets]
-    known = Estimates.of(
-        found, (values, decisions, unit), level, lambda raw, se, evpi: monotone_estimates(raw, se, members, evpi)
-    )
+def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, level: float) -> tuple[EvppiRow, ...]:
+    """A row for each set and willingness to pay."""
+    (values, _, unit), members = draws, [each.members for each in sets]
+    known = Estimates.of(found, draws, level, lambda raw, se, evpi: monotone_estimates(raw, se, members, evpi))
+    n = len(values)
     plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in ("plug_in", "unseen"))
     noise = ROUNDING_OF_UNIT * unit
     unseen = np.where(unseen > noise, unseen, 0.0)
@@ -447,7 +441,7 @@ def notes_on_regression(found: SetValue, k: int) -> list[str]:
 
 
 def notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
-    """Remarks on the n rows: whether they are independent, and whether those of both tables belong together."""
+    """Remarks on the n rows: whether they are independent, and whether the rows of both tables belong together."""
     notes = []
     if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
         notes.append(

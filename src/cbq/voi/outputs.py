@@ -15,7 +15,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import listed, shown, text
 from cbq.common.series import autocorrelation_times, is_sorted
-from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
 from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
 from cbq.samples.names import named_columns
@@ -32,7 +31,7 @@ MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, 
 class Outputs:
     """Decisions and the values (n, C) of the outputs that describe them, with 0 in columns that are not used.
 
-    table : the columns. used : the names of those that are used. notes : remarks for a reader, without full stops.
+    table : the columns. used : the names of the used columns. notes : remarks for a reader, without full stops.
     plain : (D, C), the weights of the outputs in net benefits, at a willingness to pay of 1.
     """
 
@@ -44,19 +43,17 @@ class Outputs:
     notes: tuple[str, ...] = ()
 
     def names(self, given: Sequence[str] | None) -> tuple[str, ...]:
-        """The names of the decisions that are given, or those that columns suggest: A for qaly_A and cost_A."""
+        """The given names of the decisions, or the names that columns suggest: A for qaly_A and cost_A."""
         columns = [self.table.names[i] for i in np.argmax(self.plain, axis=1)]
         if given is None:
             return decision_names([name.removeprefix(EFFECT_OF) for name in columns], columns)
         if not is_list(given) or len(given) != len(columns):
             raise ValueError(
-                f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
+                f"decisions must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
             )
-        names = [text(each, f"an element of {arg('decisions')}") for each in given]
+        names = [text(each, "an element of decisions=") for each in given]
         if len(set(names)) != len(columns):
-            raise ValueError(
-                f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}."
-            )
+            raise ValueError(f"decisions must be {len(columns)} different names, but they are {listed(names)}.")
         return tuple(names)
 
     def require_draws(self) -> Outputs:
@@ -96,16 +93,16 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
     shared = [name for name in valued if name in outputs.used and _same_column(name, outputs.table, inputs)]
     if shared:
         raise ValueError(
-            f"{listed(shared)} of {arg('outputs')} would count as a decision, but is a column of {arg('pars')}, too: "
-            f"pass the columns of net benefits alone, one for each decision, as {arg('outputs')}; or pass "
-            f"{arg('effects')}, {arg('costs')} and {arg(PRICE)}."
+            f"{listed(shared)} of outputs= would count as a decision, but is a column of pars=, too: "
+            f"pass the columns of net benefits alone, one for each decision, as outputs=; or pass "
+            f"effects=, costs= and willingness_to_pay=."
         )
 
 
 def not_inputs(outputs: ColumnTable, inputs: ColumnTable, names: Iterable[str]) -> list[str]:
-    """Those of the names that are no input, because they are not in `inputs`, or are the same column there.
+    """The names of outputs that are no input, because they are not in `inputs`, or are the same column there.
 
-    Arrays, say, call their columns "0", "1", ..., which says nothing.
+    Columns of arrays, say, are called "0", "1", ..., in both tables.
     """
     found = [name for name in names if name in outputs.names and name in inputs.names]
     others = [name for name in found if not _equal(name, outputs, inputs)]
@@ -137,7 +134,7 @@ def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
 
 
 def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
-    """The outputs of one decision are those of a difference: from a decision whose outputs are 0."""
+    """The outputs of one decision are differences from a decision whose outputs are 0."""
     if not options:
         found = _read(_with_zeros(table, 1), {})
         kind = "net benefit"
@@ -195,7 +192,7 @@ def _names_of_pair(left: Sequence[str], right: Sequence[str]) -> dict[str, list[
 
 def _check_net_benefits(table: ColumnTable) -> None:
     """Raise if columns that would count as decisions are something else: ids, effects, costs, or what stands beside."""
-    what, names = arg("outputs"), table.names
+    what, names = "outputs=", table.names
     remedy = f"pass the columns of net benefits alone, one for each decision, as {what}"
     ids = [name for i, name in enumerate(names) if numbers_rows(name, table.take(i)) and not name.isdigit()]
     if ids:
@@ -206,8 +203,8 @@ def _check_net_benefits(table: ColumnTable) -> None:
     if effects:
         raise ValueError(
             f"{listed(effects)} of {what} are effects and {listed(costs)} are costs, by their names, but would all "
-            f"count as net benefits of decisions: pass {arg('effects', effects)}, {arg('costs', costs)} and "
-            f"{arg(PRICE)}, or rename them."
+            f"count as net benefits of decisions: pass effects={effects!r}, costs={costs!r} and "
+            f"willingness_to_pay=, or rename them."
         )
     benefits = guess_net_benefits(names)
     others = [name for name in names if name not in benefits]
@@ -260,13 +257,13 @@ class EffectsAndCosts:
         named = effects is not None or costs is not None
         if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
             raise ValueError(
-                f"the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
-                f"{arg('effects')} and {arg('costs')}."
+                "the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
+                "effects= and costs=."
             )
         if not named and not is_pair(outputs, options):
             raise ValueError(
-                f"the outputs must be effects and costs: pass {arg('effects')} and {arg('costs')}, the columns of "
-                f"each, or a pair of tables, (effects, costs)."
+                "the outputs must be effects and costs: pass effects= and costs=, the columns of "
+                "each, or a pair of tables, (effects, costs)."
             )
         found = read_outputs(outputs, options).require_draws()
         of_effects, of_costs = np.argmax(found.plain, axis=1), np.argmin(found.plain, axis=1)
@@ -290,7 +287,7 @@ class NetBenefitDraws:
         return cls(found.names(decisions), values, scaled, found.notes)
 
     def benefits(self) -> Iterator[tuple[Array, Array]]:
-        """For each willingness to pay, net benefits (n, D) less that of the first decision, and what they are made of.
+        """For each willingness to pay, net benefits (n, D) less the first decision's, and the size of their terms.
 
         The latter (n, 1) is the largest sum of the absolute terms of a net benefit of the draw: differences that are
         small beside it are due to rounding. Both are in a common unit.
@@ -312,7 +309,10 @@ def scale_columns(columns: Array) -> tuple[Array, Integers]:
     return np.ldexp(columns, -exponents), exponents
 
 
-def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+Scaled = tuple[Array, Decisions, float]  # outputs (n, C) and decisions with net benefits near 1, and their unit
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> Scaled:
     """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
     values, exponents = scale_columns(outputs)
     used = (decisions.weights != 0) & np.any(values != 0, axis=0)
@@ -350,7 +350,7 @@ def effective_sizes(series: Array, *draws: Array) -> Array:
     """The numbers of independent draws that n draws are worth, (q,), for the means of series (n, q).
 
     Draws count in full unless they are autocorrelated in their order. If some column of `draws` (n, k) is sorted, this
-    order is not that of a Markov chain.
+    order is not the order of a Markov chain.
     """
     n = len(series)
     return np.full(series.shape[1], float(n)) if any(map(is_sorted, draws)) else n / autocorrelation_times(series)

@@ -10,9 +10,8 @@ import numpy as np
 
 from cbq.common.checks import listed
 from cbq.common.tables import short
-from cbq.fit.report import made_with
 from cbq.report.charts import Reader, figure_html, resolved
-from cbq.report.document import Page, Section
+from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, capital, code, facts, heading, joined, notice, paragraph
 from cbq.report.table import sentences
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, number_text

@@ -14,7 +14,6 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, is_number, number, shown
 from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.tables import data_frame
-from cbq.common.wording import arg
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.plotting import draw
@@ -109,7 +108,7 @@ class Evpi(Table):
             yield Column(name, np.ravel(values).tolist(), digits(5))
 
     def _below(self, level: float = 0.95) -> list[str]:
-        return [f"Intervals of {100 * level:.4g}%."]
+        return [f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%."]
 
 
 def evpi(
@@ -170,7 +169,7 @@ def perfect_information(
     starts = np.concatenate([[0], np.cumsum(groups)[:-1]])
     found = []
     for weights in decisions.weights:
-        benefits = values @ (weights - weights[:1]).T  # less that of the first decision, which leaves EVPI unchanged
+        benefits = values @ (weights - weights[:1]).T  # less the first decision's, which leaves EVPI unchanged
         means = np.mean(np.add.reduceat(benefits, starts) / groups[:, None], axis=0)
         gain = np.max(benefits, axis=1) - benefits[:, int(np.argmax(means))]
         each = np.add.reduceat(gain, starts) / groups
@@ -211,22 +210,22 @@ def population(incidence: float, horizon: float, discount: float = 0.0, *, delay
 
 
 def multiplier(value: Any, before: float | None = None) -> float:
-    """Return the number of a population, by which values are multiplied, unless they are those of one already."""
+    """Return the number of a population, by which values are multiplied, unless they are for a population already."""
     if before is not None:
         raise ValueError(
-            f"these values are for a population of {before:g} already, and {arg('population')} would count it twice: "
+            f"these values are for a population of {before:g} already, and population= would count it twice: "
             f"start from those of one decision."
         )
     return at_least_0(value, "population")
 
 
 def population_note(factor: float) -> str:
-    """The remark on a table whose values are those of a population."""
+    """The remark on a table of values for a population."""
     return f"Values are for a population of {factor:.6g}"
 
 
 def at_least_0(value: Any, name: str) -> float:
     """Return `value` as a float if it is a number, at least 0."""
     if not is_number(value, 0.0, 1e30):
-        raise ValueError(f"{arg(name)} must be a number from 0 to 1e30, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be a number from 0 to 1e30, but it is {shown(value)}.")
     return number(value, name)

@@ -2,7 +2,7 @@
 
 A guess is shown to the user with the argument or the option that would state it.
 
-A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label is that of a decision.
+A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label names a decision.
 Outputs of one table have the same order: beside qaly_drug and qaly_none, stroke_qaly is an input.
 """
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from cbq.common.arrays import real
 from cbq.common.checks import listed
-from cbq.common.wording import arg
 
 
 class Role(Enum):
@@ -48,7 +47,7 @@ ROW_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class OutputName:
-    """A name of an output: what it is, its stem, the label of its decision, if it is a difference, and the order.
+    """A name of an output: its role, its stem, the label of its decision, if it is a difference, and the order.
 
     written : the label as it is written in the name.
     """
@@ -66,7 +65,7 @@ Family = dict[str, str]  # columns of the same key, by label
 
 
 def output_name(name: str) -> OutputName | None:
-    """What a column is called as an output; None if its name is not that of an output."""
+    """The parts of the name of an output; None for other names."""
     for role, stem in STEMS.items():
         letter = rf"|(?:{LETTERS[role]})(?=\d|[\W_])" if role in LETTERS else ""
         first = re.fullmatch(rf"(?P<inc>{INCREMENTAL})?(?P<stem>{stem}{letter}){LABEL}", name, re.IGNORECASE)
@@ -93,7 +92,7 @@ def guess_net_benefits(names: Sequence[str]) -> list[str]:
 
 
 def guess_effects_and_costs(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The columns of effects, and those of costs for the same decisions; both empty if this is unclear."""
+    """The columns of effects, and the columns of costs for the same decisions; both empty if this is unclear."""
     families = _families(names)
     found = []
     for (role, _, incremental, _), effects in families.items():
@@ -126,7 +125,7 @@ def outputs_beside(names: Sequence[str], used: Sequence[str]) -> dict[str, str]:
 def numbers_rows(name: str, values: Any) -> bool:
     """Whether a column (n,) numbers or labels the rows: by its name, or by values that no draws would have.
 
-    Such values are integers that grow, or that are those of a range in any order.
+    Such values are integers that grow, or a range of integers in any order.
     """
     raw = np.asarray(values)
     if raw.ndim != 1 or raw.dtype.kind not in "buif" or raw.dtype.kind == "b":
@@ -172,7 +171,7 @@ def left_out_note(left: Mapping[str, str], stated: str = "") -> str:
         reasons.setdefault(why, []).append(name)
     what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
     same = f"; the same as {stated}" if stated else ""
-    return f"Not taken for inputs: {what}; name a column in {arg('pars')} to value it all the same{same}"
+    return f"Not taken for inputs: {what}; name a column in pars= to value it all the same{same}"
 
 
 def _decision_name(column: str) -> str:

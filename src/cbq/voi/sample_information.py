@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
-from cbq.common.wording import arg
 from cbq.linalg.threads import one_blas_thread
-from cbq.nested.decisions import Decisions, Name, is_list, positions
+from cbq.nested.decisions import Name, is_list, positions
 from cbq.plotting import Drawn, Figure
 from cbq.report.document import Page
 from cbq.report.table import in_text
@@ -28,7 +27,7 @@ from cbq.voi.information import (
     notes_on_regression,
     notes_on_rows,
 )
-from cbq.voi.outputs import check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
+from cbq.voi.outputs import Scaled, check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
 from cbq.voi.sets import (
     MIN_ROWS_PER_COLUMN,
     ColumnSet,
@@ -170,7 +169,7 @@ def evsi(
     ----------
     outputs, inputs : as in `evppi_table`.
     pars : the inputs that the study is about: a column of `inputs`, or a list of them, which is one set.
-    study : what it would observe; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
+    study : its observations; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
         `studies.Survival(follow_up=5.0)`, `studies.Trial([...])`, or a function simulate(row, n, rng) that returns a
         summary (q,). With several inputs, each has a group of participants of its own.
     sizes : the numbers of participants (of each group), such as [20, 50, 100].
@@ -201,95 +200,72 @@ def evsi(
     order = row_order([values, learned.columns], seed)
     values, learned = values[order], learned.take(order)
     columns = {name: each[order] for name, each in columns.items()}
-    found = _Values.of(Contrasts.of(values, decisions), learned, columns, kind, numbers, seed)
+    found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)
     learned = replace(learned, label=", ".join(names))
-    participants = [
-        kind.participants(size, len([name for name in names if name not in kind.further_inputs])) for size in numbers
-    ]
-    rows, covariance = _rows(learned, numbers, participants, found, values, decisions, unit, level)
+    about = len([name for name in names if name not in kind.further_inputs])
+    participants = [kind.participants(size, about) for size in numbers]
+    rows, covariance = _rows(learned, numbers, participants, found, (values, decisions, unit), level)
     return EvsiTable(rows, level, covariance, _notes(kind, found, described.notes))
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The values of a study for each size, that of learning its inputs, and how they were found."""
+    """The values of a study for each size, the value of learning its inputs, and how they were found."""
 
     sizes: list[SetValue]
     inputs: SetValue
     method: str
 
-    @classmethod
-    def of(
-        cls,
-        contrasts: Contrasts,
-        learned: ColumnSet,
-        columns: dict[str, Array],
-        study: Study,
-        sizes: Sequence[int],
-        seed: int,
-    ) -> _Values:
-        n = len(contrasts.y)
-        nothing = SetValue.nothing(len(contrasts.maps), n)
-        if not learned.columns.shape[1]:  # of constant columns
-            return cls([nothing] * len(sizes), nothing, FROM_INPUT)
-        rows = evenly(n, MAX_EFFECT_ROWS)
-        (theta, *more) = columns.values()
-        if not more and study.result_probabilities(theta[:1], sizes[0]) is not None:
-            return cls._from_input(contrasts, learned, theta, study, sizes, seed, rows)
-        fitted = fitted_sizes(sizes)
-        summaries = study.summaries(columns, fitted, np.random.default_rng([seed, 1]))
-        given = [_informative_columns(each, size) for each, size in zip(summaries, fitted, strict=True)]
 
-        def value(known: Array) -> SetValue:
-            return analyse(contrasts, known, np.random.default_rng(seed), rows) if known.shape[1] else nothing
+def _values(
+    contrasts: Contrasts, known: Array, columns: dict[str, Array], study: Study, sizes: Sequence[int], seed: int
+) -> _Values:
+    """The values of all sizes. known : (n, p), the informative columns of the inputs of the study."""
+    nothing, rows = SetValue.nothing(len(contrasts.maps), len(known)), evenly(len(known), MAX_EFFECT_ROWS)
+    if not known.shape[1]:  # constant inputs
+        return _Values([nothing] * len(sizes), nothing, FROM_INPUT)
+    (theta, *more) = columns.values()
+    if not more and study.result_probabilities(theta[:1], sizes[0]) is not None:
+        return _values_from_input(contrasts, known, theta, study, sizes, seed, rows)
+    fitted = fitted_sizes(sizes)
+    summaries = study.summaries(columns, fitted, np.random.default_rng([seed, 1]))
+    given = [_informative_columns(each, size) for each, size in zip(summaries, fitted, strict=True)]
 
-        *found, inputs = in_pool(value, [*given, learned.columns])
-        several = between_sizes(fitted, found, sizes)
-        return cls(several, inputs, FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES)
+    def value(learned: Array) -> SetValue:
+        return analyse(contrasts, learned, np.random.default_rng(seed), rows) if learned.shape[1] else nothing
 
-    @classmethod
-    def _from_input(
-        cls,
-        contrasts: Contrasts,
-        learned: ColumnSet,
-        theta: Array,
-        study: Study,
-        sizes: Sequence[int],
-        seed: int,
-        rows: Integers,
-    ) -> _Values:
-        """From one regression on the input theta (n,)."""
-        random = np.random.default_rng(seed)
-        with one_blas_thread():
-            regressions = regress(contrasts, learned.columns, random)
-            if regressions is None:
-                nothing = SetValue.nothing(len(contrasts.maps), len(theta))
-                return cls([nothing] * len(sizes), nothing, FROM_INPUT)
-            inputs = value_of_learning(regressions, random, rows)
-            at_sites = regressions.sites.means(theta[:, None])[:, 0]
-            found = []
-            for size in sizes:
-                probabilities = study.result_probabilities(at_sites, size)
-                assert probabilities is not None
-                value = value_of_results(regressions, probabilities, np.random.default_rng(seed), rows)
-                found.append(replace(value, misfit=inputs.misfit))
-        return cls(found, inputs, FROM_INPUT)
+    *found, inputs = in_pool(value, [*given, known])
+    method = FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES
+    return _Values(between_sizes(fitted, found, sizes), inputs, method)
+
+
+def _values_from_input(
+    contrasts: Contrasts, known: Array, theta: Array, study: Study, sizes: Sequence[int], seed: int, rows: Integers
+) -> _Values:
+    """The values of all sizes from one regression on the input theta (n,)."""
+    random = np.random.default_rng(seed)
+    with one_blas_thread():
+        found = regress(contrasts, known, random)
+        if found is None:
+            nothing = SetValue.nothing(len(contrasts.maps), len(theta))
+            return _Values([nothing] * len(sizes), nothing, FROM_INPUT)
+        inputs = value_of_learning(found, random, rows)
+        at_sites, values = found.sites.means(theta[:, None])[:, 0], []
+        for size in sizes:
+            probabilities = study.result_probabilities(at_sites, size)
+            assert probabilities is not None
+            value = value_of_results(found, probabilities, np.random.default_rng(seed), rows)
+            values.append(replace(value, misfit=inputs.misfit))
+    return _Values(values, inputs, FROM_INPUT)
 
 
 def _rows(
-    learned: ColumnSet,
-    sizes: Sequence[int],
-    participants: Sequence[float],
-    found: _Values,
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
+    learned: ColumnSet, sizes: Sequence[int], participants: Sequence[float], found: _Values, draws: Scaled, level: float
 ) -> tuple[tuple[EvsiRow, ...], Array]:
     """A row for each of J sizes and K values of the willingness to pay, and covariances (K, J, J)."""
-    n, J = len(values), len(sizes)
-    known = Estimates.of([*found.sizes, found.inputs], (values, decisions, unit), level, increasing_estimates)
-    duplicates = count_duplicates(np.column_stack([values, learned.columns]))
+    n, J = len(draws[0]), len(sizes)
+    known = Estimates.of([*found.sizes, found.inputs], draws, level, increasing_estimates)
+    duplicates = count_duplicates(np.column_stack([draws[0], learned.columns]))
     rows = tuple(
         EvsiRow(
             pars=learned.label,
@@ -348,12 +324,12 @@ def _sizes(sizes: Any) -> list[int]:
     given = [sizes] if is_whole(sizes) else sizes
     if not is_list(given) or not len(given) or len(given) > MAX_SIZES:
         raise ValueError(
-            f"{arg('sizes')} must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
+            f"sizes must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
             f"is {shown(sizes)}."
         )
     for each in given:
         if not is_whole(each, 1, MAX_SIZE):
-            raise ValueError(f"{arg('sizes')} must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
+            raise ValueError(f"sizes must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
     return sorted({int(each) for each in given})
 
 
@@ -363,19 +339,15 @@ def _names(pars: Any, inputs: ColumnTable) -> list[str]:
     if is_list(several) and len(several) == 1 and is_list(several[0]):
         several = several[0]
     if not is_list(several) or not len(several):
-        raise TypeError(
-            f"{arg('pars')} must be the name of a column of inputs, or a list of names, but it is {shown(pars)}."
-        )
-    return [inputs.names[i] for i in positions(several, inputs.names, arg("pars"))]
+        raise TypeError(f"pars must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
+    return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
 
 
 def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
-    """The inputs (n,) that the study is about, and those that it depends on beside them."""
+    """The inputs (n,) that the study is about, and the further inputs that it depends on."""
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
-        raise ValueError(
-            f"{arg('study')} needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}."
-        )
+        raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")
     every = dict.fromkeys([*names, *study.further_inputs])
     columns = {name: inputs.matrix([inputs.names.index(name)])[:, 0] for name in every}
     study.check(columns)
@@ -388,7 +360,7 @@ def _informative_columns(summary: Array, size: int) -> Array:
     kept, _ = informative(columns, [""] * columns.shape[1])
     if len(columns) < MIN_ROWS_PER_COLUMN * (len(kept) + 1):
         raise ValueError(
-            f"a regression on the {len(kept)} numbers that {arg('study')} returns for {size} participants needs at "
+            f"a regression on the {len(kept)} numbers that study= returns for {size} participants needs at "
             f"least {MIN_ROWS_PER_COLUMN * (len(kept) + 1)} rows, but there are {len(columns)}: return fewer."
         )
     return columns[:, kept]
@@ -406,7 +378,7 @@ def fitted_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def between_sizes(fitted: Sequence[int], values: Sequence[SetValue], sizes: Sequence[int]) -> list[SetValue]:
-    """The values of all sizes, from those of the fitted ones: monotone cubic interpolation over log size.
+    """The values of all sizes, from the values of fitted sizes: monotone cubic interpolation over log size.
 
     A size that was fitted keeps its value.
     """

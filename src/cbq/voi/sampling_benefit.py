@@ -1,4 +1,4 @@
-"""The expected net benefit of sampling (ENBS): what a study is worth to a population, less what it costs."""
+"""The expected net benefit of sampling (ENBS): the value of a study for a population, less its cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
-from cbq.common.wording import arg
 from cbq.linalg.dense import eigh
 from cbq.plotting import Drawn, Figure
 from cbq.report.document import Page
@@ -150,7 +149,7 @@ def enbs(
     population : the number of people whose decision the study serves: for each year if `horizon` is given, else in all.
     horizon : the years until the decision is not made any more, from now on.
     discount : the annual rate, such as 0.035, at which those who come later count less. The cost is spent now.
-    fixed_cost : of the study, beside that of participants.
+    fixed_cost : of the study, beside the cost of participants.
     delay : the years until its results are there, a number or a function of the size: those who come before do not
         profit. It needs a horizon.
     rng : a generator or a seed, for draws of EVSI from which probabilities are counted.
@@ -177,35 +176,29 @@ def enbs(
     fixed = number(fixed_cost, "fixed_cost")
     costs = np.array([_at_size(cost, "cost", n, participants[n]) + fixed for n in sizes])
     served = np.array([_population(population, horizon, discount, delay, n) for n in sizes])
-    rows: dict[tuple[int, int], EnbsRow] = {}
+    reach, rows = float(ndtri(0.5 * (1.0 + evsi.level))), {}
     for k, price in enumerate(evsi.prices):
         given = evsi.at(price)
         draws = _draws(given, evsi.covariance[k], random) * served - costs  # (S, J)
         best = np.where(np.max(draws, axis=1) > 0, np.argmax(draws, axis=1), -1)
-        for j, row in enumerate(given):
-            chances = float(np.mean(best == j)), float(np.mean(draws[:, j] > 0))
-            rows[j, k] = _row(row, served[j], costs[j], evsi.level, *chances)
+        for j, (row, number_served, spent) in enumerate(zip(given, served.tolist(), costs.tolist(), strict=True)):
+            rows[j, k] = EnbsRow(
+                pars=row.pars,
+                size=row.size,
+                willingness_to_pay=price,
+                participants=row.participants,
+                population=number_served,
+                evsi=number_served * row.evsi,
+                cost=spent,
+                enbs=number_served * row.evsi - spent,
+                se=number_served * row.se,
+                lower=number_served * max(row.evsi - reach * row.se, 0.0) - spent,
+                upper=number_served * min(row.evsi + reach * row.se, row.upper) - spent,
+                best=float(np.mean(best == j)),
+                worthwhile=float(np.mean(draws[:, j] > 0)),
+                note=row.note,
+            )
     return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes)
-
-
-def _row(row: EvsiRow, served: float, cost: float, level: float, best: float, worthwhile: float) -> EnbsRow:
-    reach = float(ndtri(0.5 * (1.0 + level))) * row.se
-    return EnbsRow(
-        pars=row.pars,
-        size=row.size,
-        willingness_to_pay=row.willingness_to_pay,
-        participants=row.participants,
-        population=float(served),
-        evsi=float(served * row.evsi),
-        cost=float(cost),
-        enbs=float(served * row.evsi - cost),
-        se=float(served * row.se),
-        lower=float(served * max(row.evsi - reach, 0.0) - cost),
-        upper=float(served * min(row.evsi + reach, row.upper) - cost),
-        best=best,
-        worthwhile=worthwhile,
-        note=row.note,
-    )
 
 
 def _draws(rows: Sequence[EvsiRow], covariance: Array, rng: np.random.Generator) -> Array:
@@ -223,7 +216,7 @@ def _at_size(value: OfSize, name: str, size: int, each: float = 1.0) -> float:
         return each * at_least_0(value, name)
     found = called(value, name, size)
     if not is_number(found, 0.0, 1e150):
-        raise ValueError(f"{arg(name)} must return a number, at least 0, but for size {size} it is {shown(found)}.")
+        raise ValueError(f"{name} must return a number, at least 0, but for size {size} it is {shown(found)}.")
     return float(found)
 
 
@@ -232,6 +225,6 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
     if horizon is not None:
         return people(multiplier(yearly), horizon, discount, delay=wait)
     if wait > 0 or at_least_0(discount, "discount") > 0:
-        named = arg("delay") if wait > 0 else arg("discount")
-        raise ValueError(f"{named} needs {arg('horizon')}, and {arg('population')} as the number for each year.")
+        named = "delay" if wait > 0 else "discount"
+        raise ValueError(f"{named} needs horizon=, and population= as the number for each year.")
     return multiplier(yearly)

@@ -16,7 +16,6 @@ import numpy as np
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import as_text, listed, shown
 from cbq.common.series import is_sorted
-from cbq.common.wording import arg
 from cbq.nested.decisions import is_list, positions
 from cbq.samples.columns import ColumnTable
 from cbq.voi.outputs import scale_columns
@@ -37,7 +36,7 @@ class ColumnSet:
 
     label : its name in results. members : the positions of its columns in the table of inputs.
     columns : their values (n, p) in units near 1, of which none is constant or determined by the others. p may be 0.
-    notes : remarks on what was left out, without full stops. names : of the members.
+    notes : remarks on omitted columns, without full stops. names : of the members.
     """
 
     label: str
@@ -62,19 +61,19 @@ def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tup
         return _every_set(pars, inputs, used)
     if isinstance(pars, Mapping):
         groups = [(as_text(label), names) for label, names in pars.items()]
-        sets = [_column_set(names, inputs, f"set {label!r} of {arg('pars')}", label) for label, names in groups]
+        sets = [_column_set(names, inputs, f"set {label!r} of pars=", label) for label, names in groups]
         members = (f"{s.label} ({', '.join(inputs.names[i] for i in sorted(s.members))})" for s in sets)
         notes = [f"Sets: {', '.join(members)}"]
     elif is_list(pars):
-        sets = [_column_set(each, inputs, f"set {i} of {arg('pars')}") for i, each in enumerate(pars, start=1)]
+        sets = [_column_set(each, inputs, f"set {i} of pars=") for i, each in enumerate(pars, start=1)]
         notes = []
     else:
         raise TypeError(
-            f"{arg('pars')} must be a list of sets of columns, such as [['a'], ['a', 'b']], a mapping from names of "
+            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], a mapping from names of "
             f"sets to such lists, 'all' or 'pairs', but {shown(pars)} arrived: for a single column write [['a']]."
         )
     if not sets:
-        raise ValueError(f"{arg('pars')} is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
+        raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
     return sets, tuple(notes)
 
 
@@ -85,7 +84,7 @@ def row_order(columns: Sequence[Array], seed: int) -> Integers | slice:
 
 
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:
-    """Each input alone, or all pairs of those that are not constant."""
+    """Each input alone, or all pairs of inputs that are not constant."""
     at = {name: i for i, name in enumerate(inputs.names)}
 
     def read(name: str) -> Any:
@@ -190,7 +189,7 @@ def _in_numbers(inputs: ColumnTable, i: int) -> tuple[Array, str]:
 def monotone_estimates(estimates: Array, errors: Array, sets: Sequence[frozenset[int]], evpi: float) -> Array:
     """The nearest values (J,) to the estimates (J,) of EVPPI that respect its order.
 
-    EVPPI is at least 0, at most EVPI, and at most that of a superset. Distances are in units of the standard errors
+    EVPPI is at least 0, at most EVPI, and at most the EVPPI of a superset. Distances are in units of standard errors
     (J,). With constraints C x >= c, the minimum of |(x - e) / s|^2 is x = e + s^2 C'l with multipliers l >= 0 that
     minimise |s C'l|^2 / 2 - l.(c - C e): non-negative least squares with one row more (Lawson and Hanson, chapter 23).
     """

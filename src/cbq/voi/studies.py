@@ -15,7 +15,6 @@ from scipy.special import bdtr, ndtr, pdtr
 
 from cbq.common.arrays import Array, as_array, finite
 from cbq.common.checks import called, flag, is_number, listed, named, number, shown
-from cbq.common.wording import arg
 
 __all__ = ["Binomial", "Custom", "Normal", "Poisson", "Study", "Survival", "Trial"]
 
@@ -27,7 +26,7 @@ MAX_EXACT_TIMES = 200  # events whose times are drawn one by one; the sum of mor
 
 
 class Study(ABC):
-    """A study of some inputs. Subclasses are what it observes.
+    """A study of some inputs. Subclasses differ in their observations.
 
     Examples
     --------
@@ -37,7 +36,7 @@ class Study(ABC):
 
     @property
     def further_inputs(self) -> tuple[str, ...]:
-        """The names of inputs that the study depends on, beside those that it is about."""
+        """The names of further inputs that the study depends on, beside its subject."""
         return ()
 
     def participants(self, size: int, pars: int) -> float:
@@ -45,7 +44,7 @@ class Study(ABC):
         return float(size * pars)
 
     def check(self, columns: Columns) -> None:  # noqa: B027, most studies of the user's own need none
-        """Raise if the columns cannot be what the study is about."""
+        """Raise if the columns cannot be the subject of the study."""
 
     def result_probabilities(self, theta: Array, size: int) -> Array | None:
         """The probabilities (s, Y) of each of Y results of a study of one input, at its values theta (s,).
@@ -109,7 +108,7 @@ class Normal(Study):
         if isinstance(self.sd, str):
             _check_values(columns, [self.sd], "a standard deviation", lambda sd: sd > 0, "above 0")
             if set(columns) == {self.sd}:
-                raise ValueError(f"{arg('pars')} has the standard deviation {self.sd!r} alone: add the mean.")
+                raise ValueError(f"pars has the standard deviation {self.sd!r} alone: add the mean.")
 
     def result_probabilities(self, theta: Array, size: int) -> Array | None:
         """See `Study`."""
@@ -222,7 +221,7 @@ class Survival(_Growing):
     def __post_init__(self) -> None:
         object.__setattr__(self, "follow_up", _positive(self.follow_up, "follow_up"))
         if number(self.dropout, "dropout") < 0:
-            raise ValueError(f"{arg('dropout')} must be a rate, at least 0, but it is {shown(self.dropout)}.")
+            raise ValueError(f"dropout must be a rate, at least 0, but it is {shown(self.dropout)}.")
         object.__setattr__(self, "dropout", float(self.dropout))
 
     def check(self, columns: Columns) -> None:
@@ -262,7 +261,7 @@ class Trial(Study):
     """A study with several arms: the first is about the first input, the second about the second, and so on.
 
     arms : a study for each input.
-    ratio : the participants of each arm, in units of the size (default: 1 for each, so that a size is that of an arm).
+    ratio : the participants of each arm, in units of the size (default: 1 for each: a size is the size of an arm).
 
     Examples
     --------
@@ -276,10 +275,10 @@ class Trial(Study):
 
     def __post_init__(self) -> None:
         if not isinstance(self.arms, list | tuple) or not self.arms:
-            raise TypeError(f"{arg('arms')} must be a list of studies, one for each input, not {shown(self.arms)}.")
+            raise TypeError(f"arms must be a list of studies, one for each input, not {shown(self.arms)}.")
         arms = tuple(as_study(each, "arms") for each in self.arms)
         if any(isinstance(each, Trial) or each.further_inputs for each in arms):
-            raise ValueError(f"{arg('arms')} must be studies of one input each, but they are {shown(arms)}.")
+            raise ValueError(f"arms must be studies of one input each, but they are {shown(arms)}.")
         ratio = (1,) * len(arms) if self.ratio is None else self.ratio
         if (
             not isinstance(ratio, list | tuple)
@@ -287,7 +286,7 @@ class Trial(Study):
             or not all(is_number(r, 1, 1e6) and r == int(r) for r in ratio)
         ):
             raise ValueError(
-                f"{arg('ratio')} must have a whole number, at least 1, for each of {len(arms)} arms, but it is "
+                f"ratio must have a whole number, at least 1, for each of {len(arms)} arms, but it is "
                 f"{shown(self.ratio)}."
             )
         object.__setattr__(self, "arms", arms)
@@ -301,7 +300,7 @@ class Trial(Study):
         """See `Study`."""
         if len(columns) != len(self.arms):
             raise ValueError(
-                f"{arg('study')} has {len(self.arms)} arms, each about one input, but {arg('pars')} has "
+                f"study has {len(self.arms)} arms, each about one input, but pars= has "
                 f"{len(columns)}: {listed(columns)}."
             )
         for each, (name, column) in zip(self.arms, columns.items(), strict=True):
@@ -341,9 +340,7 @@ class Custom(Study):
 
     def __post_init__(self) -> None:
         if not callable(self.simulate):
-            raise TypeError(
-                f"{arg('simulate')} must be a function of row, n and rng, but it is {shown(self.simulate)}."
-            )
+            raise TypeError(f"simulate must be a function of row, n and rng, but it is {shown(self.simulate)}.")
         flag(self.vectorised, "vectorised")
 
     def __repr__(self) -> str:
@@ -388,13 +385,13 @@ def as_study(study: Any, name: str = "study") -> Study:
     if callable(study) and not isinstance(study, type):
         return Custom(study)
     raise TypeError(
-        f"{arg(name)} must be a study of cbq.voi.studies, such as Binomial() or Normal(sd=2.0), the name of one "
+        f"{name} must be a study of cbq.voi.studies, such as Binomial() or Normal(sd=2.0), the name of one "
         f"({listed(STUDIES)}), or a function simulate(row, n, rng), but it is {shown(study)}."
     )
 
 
 def _between(below: Array) -> Array:
-    """The probabilities (s, Y) of cells, from those of being below their edges (s, Y - 1)."""
+    """The probabilities (s, Y) of cells, from the probabilities (s, Y - 1) to be below their edges."""
     s = len(below)
     return np.maximum(np.diff(np.concatenate([np.zeros((s, 1)), below, np.ones((s, 1))], axis=1), axis=1), 0.0)
 
@@ -408,7 +405,7 @@ def _count_edges(mean: Array, sd: Array, most: float = np.inf) -> Array:
 
 def _positive(value: Any, name: str) -> float:
     if not number(value, name) > 0:
-        raise ValueError(f"{arg(name)} must be above 0, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be above 0, but it is {shown(value)}.")
     return float(value)
 
 
@@ -420,6 +417,6 @@ def _check_values(
         bad = np.flatnonzero(~np.asarray(holds(columns[name])))
         if bad.size:
             raise ValueError(
-                f"column {name!r} of inputs must be {what}, {where}, for this {arg('study')}, but it is "
+                f"column {name!r} of inputs must be {what}, {where}, for this study, but it is "
                 f"{columns[name][bad[0]]:g} in row {bad[0]}."
             )

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import between_0_and_1, generator
-from cbq.common.wording import arg
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report.table import Column, Table, sentences, write_page
@@ -32,7 +31,7 @@ class Acceptability(Table, Drawn):
     willingness_to_pay : (K,), or None if the outputs are net benefits (K = 1).
     probability, lower, upper : (K, D), the shares of draws and the ends of their intervals, which allow for the draws
         being a sample.
-    best : (K,), the decisions with the largest mean net benefit, by position: those that should be chosen.
+    best : (K,), the decisions with the largest mean net benefit, by position: the ones to choose.
     n : the number of draws. level : of the intervals. notes : remarks on the outputs, without full stops.
 
     Examples
@@ -75,9 +74,7 @@ class Acceptability(Table, Drawn):
 
         return acceptability_figure(self)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The columns of `to_frame`, which has a row for each willingness to pay and decision."""
-        return self.to_columns()
+    columns = Table.to_columns
 
     def _columns(self) -> Iterator[Column]:
         K, D = self.probability.shape
@@ -117,8 +114,8 @@ def ceac(
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`: net benefits, or effects and costs with a number or
         a vector.
-    decisions : their names, by default those that the columns tell.
-    level : of the intervals of probabilities, those of Wilson for a share of so many draws. Draws that are
+    decisions : their names, by default as the columns suggest.
+    level : of the intervals of probabilities (Wilson's, for a share of so many draws). Draws that are
         autocorrelated in their order count as fewer.
 
     Where several decisions are equally good, a draw counts for each in equal parts, so that probabilities sum to 1.
@@ -232,7 +229,7 @@ def appendix(
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`.
     inputs, pars, rng : as in `cbq.evppi_table`; without inputs there is no EVPPI.
-    decisions : their names, by default those that the columns tell.
+    decisions : their names, by default as the columns suggest.
     reference : the decision that the plane compares with, as in `cbq.voi.ce_plane`.
     line : the willingness to pay of the line in the plane (default: the middle one).
     level : of all intervals.
@@ -246,15 +243,15 @@ def appendix(
     """
     at = None if line is None else slope_of_line(line, "line")
     if inputs is None and not (isinstance(pars, str) and pars == "all"):
-        raise ValueError(f"{arg('pars')} are columns of {arg('inputs')}, which are missing: pass them, too.")
+        raise ValueError("pars are columns of inputs=, which are missing: pass them, too.")
     seed = generator(rng)
     given = {"effects": effects, "costs": costs}
     priced = given | {"willingness_to_pay": willingness_to_pay}
     accepted = ceac(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
     if accepted.willingness_to_pay is None and (reference is not None or at is not None):
         raise ValueError(
-            f"{arg('reference')} and {arg('line')} are for the plane of effects and costs, but the outputs are net "
-            f"benefits: leave them out."
+            "reference and line= are for the plane of effects and costs, but the outputs are net "
+            "benefits: leave them out."
         )
     table, plane = None, None
     if accepted.willingness_to_pay is not None:

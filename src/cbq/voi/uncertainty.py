@@ -46,7 +46,7 @@ def expected_max(g: Array, B: Array, variance: Array, normals: Array | None) -> 
     """E max_d of g + Z B, (b,), for g (b, D), B (r, D) and independent Z of mean 0 and variances (b, r).
 
     For two decisions this is Clark's formula. For more, only the excess of the best decision over the one with the
-    largest mean is estimated, from antithetic draws: those of standard normals (b, S, r) and their negatives.
+    largest mean is estimated, from antithetic draws: standard normals (b, S, r) and their negatives.
     """
     if normals is None:
         difference = g[:, 1] - g[:, 0]
@@ -90,7 +90,7 @@ def regression_variance(
     """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
 
     Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
-    of the posterior means, is known at all sites and replaces that of the chosen ones.
+    of the posterior means, is known at all sites and replaces the linear part at the chosen ones.
     """
     s = len(outputs.counts)
     chosen = np.arange(s) if s <= MAX_DRAW_SITES else rng.choice(s, MAX_DRAW_SITES, replace=False)

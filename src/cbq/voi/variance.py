@@ -34,7 +34,7 @@ class VarianceRow:
 
     pars, output : the names of the inputs and of the output.
     reduction, se, lower, upper : Var E[output | set], its standard error, and the ends of its interval.
-    variance : that of the output. share : reduction / variance, the sensitivity index of the set.
+    variance : of the output. share : reduction / variance, the sensitivity index of the set.
     n : the number of draws. note : remarks on the estimate, or an empty string.
 
     Examples
@@ -167,7 +167,9 @@ def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction
     return _Reduction(value, (1.0 - zero) * variance + zero * (1.0 - zero) * moments.value**2, note)
 
 
-ITSELF = np.array([[[0.0, 1.0]]])  # (1, 1, 2): a decision with net benefit 0, and one with that of the output
+ITSELF = np.array(
+    [[[0.0, 1.0]]]
+)  # (1, 1, 2): a decision with net benefit 0, and one with the output as its net benefit
 _ONE_OUTPUT = NetBenefits(np.zeros((1, 2)), ITSELF)
 
 
@@ -178,7 +180,7 @@ class _Moments:
     With g = mean + spread xi at the sites, g^2 has the linear term 2 mean spread xi and the quadratic (spread xi)^2.
 
     value : the posterior expectation of the mean of g^2. squares : (s,), the expectations of g^2 at the sites.
-    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), that of spread' spread.
+    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), the mean of spread' spread.
     """
 
     value: float

@@ -25,8 +25,8 @@ from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.findings import Finding, few_points_each, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
+from cbq.fit.thetas import N_WANTED, Suggestion, thetas_between
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Samples

@@ -15,7 +15,7 @@ from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFi
 from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.fit.findings import Finding
-from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
+from cbq.fit.thetas import N_WANTED, Suggestion, thetas_between
 from cbq.gp.acquisition import disagreement
 from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PooledGP, SubsetGP

@@ -1,4 +1,4 @@
-"""`cbq tell`: take results of a simulator."""
+"""The table of results that `cbq tell` reads."""
 
 from __future__ import annotations
 
@@ -6,86 +6,33 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from cbq.checkpoint.evaluations import Outputs
-from cbq.cli import options
-from cbq.cli.ledger import File, From, opened
-from cbq.cli.sheets import Sheet, read_sheet
+from cbq.cli.sheets import Sheet
 from cbq.runs import Session
 from cbq.runs.asked import RefusedResult
 
 MISSING = ("", "na", "nan")  # texts of missing values
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
 
-Results = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RESULTS",
-        show_default=False,
-        dir_okay=False,
-        help="Name a table of results: CSV, Excel, .ods or Parquet.",
-    ),
-]
-SheetOfResults = Annotated[
-    str | None, options.unset("--sheet", metavar="NAME", help="Read this sheet of a workbook, by its name or number.")
-]
-NamesOfResults = Annotated[
-    int | None,
-    options.unset(
-        "--header-row", metavar="INTEGER", min=1, help="Find the names of the columns in this line, below titles."
-    ),
-]
 
-
-def tell(
-    run: File,
-    results: Results,
-    problem: From = None,
-    on_change: options.OnChange = "raise",
-    option: options.Options = None,
-    sheet: SheetOfResults = None,
-    header_row: NamesOfResults = None,
-    debug: options.Debug = False,
-) -> None:
-    """Take results of the runs that `cbq ask` asked for.
-
-    RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs, or the names that the
-    problem gives to f; other columns are ignored. A run has failed if its value is empty or nan, or if there is a text
-    in the column `failed`. Rows may come in any order, and in any number: all of them are taken, or none. The same
-    results may be told again; other values for a run are refused.
-
-    \b
-    Examples:
-      cbq tell run.sqlite results.csv
-    """
-    table = read_sheet(results, sheet, header_row)
-    if table.remark:
-        typer.echo(f"{table.remark}.", err=True)
-    with opened(run, problem, option, on_change=on_change) as opened_run:
-        session = opened_run.session
-        read = _read(table, session)
-        if read.values and session.outputs not in (None, read.outputs):
-            raise ValueError(
-                f"{results} has the columns {_columns(read.outputs)}, but earlier results had "
-                f"{_columns(session.outputs or ())}."
-            )
-        before = session.n_told
-        try:
-            values = [numbers if read.outputs else numbers[0] for numbers in read.values.values()]
-            session.tell(list(read.values), values or None, failures=read.failures)
-        except RefusedResult as error:
-            raise ValueError(f"{results}, line {read.lines[error.id]}: {error}") from error
-        failed = f", {len(session.failures)} of which failed" * bool(session.failures)
-        counts = f"{session.n_told} of {session.n_asked} runs are told{failed}"
-        typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {run} shows the estimate.")
+def tell_results(table: Sheet, session: Session) -> None:
+    """Tell a session all results of a table; errors name the line."""
+    read = _read(table, session)
+    if read.values and session.outputs not in (None, read.outputs):
+        raise ValueError(
+            f"{table.path} has the columns {_columns(read.outputs)}, but earlier results had "
+            f"{_columns(session.outputs or ())}."
+        )
+    try:
+        values = [numbers if read.outputs else numbers[0] for numbers in read.values.values()]
+        session.tell(list(read.values), values or None, failures=read.failures)
+    except RefusedResult as error:
+        raise ValueError(f"{table.path}, line {read.lines[error.id]}: {error}") from error
 
 
 @dataclass(frozen=True)
-class _Read:
+class _Results:
     """Results by the ids of runs: values, C numbers each; failures; and the lines of the file they are in."""
 
     outputs: Outputs
@@ -94,9 +41,9 @@ class _Read:
     lines: dict[int, int]
 
 
-def _read(sheet: Sheet, session: Session) -> _Read:
+def _read(sheet: Sheet, session: Session) -> _Results:
     names, outputs = _named_columns(sheet, session) or _value_columns(sheet, session.names.f)
-    read = _Read(outputs, {}, {}, {})
+    read = _Results(outputs, {}, {}, {})
     reasons = sheet.columns.get("failed", [""] * len(sheet.lines))
     for i, line in enumerate(sheet.lines):
         t = _id(sheet, i)

@@ -1,8 +1,13 @@
-"""Conventions of numbers in files and on the command line: decimal points or commas, and marks between thousands.
+"""Cells of tables: numbers in any convention, missing values, formulas, and rows of cells.
 
-Most cells have one reading: 0,5 is a half and 1,234.5 more than a thousand. Ambiguous cells such as 1,234 and 1.234 are
-read like the other cells of their file, and refused if all are ambiguous, because a factor of 1000 is at stake. Numbers
-on the command line follow the convention of the file, and are refused if that is unclear.
+Conventions are decimal points or commas, and marks between thousands. Most cells have one reading: 0,5 is a half and
+1,234.5 more than a thousand. Ambiguous cells such as 1,234 and 1.234 are read like the other cells of their file, and
+refused if all are ambiguous, because a factor of 1000 is at stake. Numbers on the command line follow the convention of
+the file, and are refused if that is unclear.
+
+Spreadsheets read a cell of separated values that begins with =, +, - or @ as a formula, even in quotes: a column named
+by someone else could run a command. An apostrophe in front makes it text in every spreadsheet; reading a file here
+removes it again. Workbooks have cells of type text, which need none.
 """
 
 from __future__ import annotations
@@ -10,6 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
+
+Rows = list[tuple[int, list[str]]]  # the number of a line in its file, and its cells
 
 BETWEEN_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u202f\u2009 '\u2019](?=\d{3}(?!\d))")
 CURRENCY = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[€$£¥]$")
@@ -19,6 +27,15 @@ ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # 1,234 or 1.234
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234.5 and 1,234,567
 MINUS = str.maketrans("\u2212\u2012\u2013", "---")  # typographic minus signs
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # 1.234,5 and 1.234.567
+
+MARKS = r"=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # the last four are = + - @ at full width
+FORMULA = re.compile(rf"\s*[{MARKS}]\s*\S")  # a mark alone, such as a dash, is text
+ESCAPABLE = re.compile(f"'*{FORMULA.pattern}")
+ESCAPED = re.compile(f"'+{FORMULA.pattern}")
+
+SAMPLE_ROWS = 50  # lines that determine the layout of a table
+MAX_TITLE_ROWS = 30  # lines in which the names of columns are searched
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})  # texts of missing values, in lower case
 
 
 class Convention(Enum):
@@ -117,3 +134,64 @@ def _certain(text: str) -> Convention | None:
 def _bare(cell: str) -> str:
     """A cell with a plain minus, without spaces and apostrophes between thousands, and without a currency."""
     return CURRENCY.sub(r"\1", BETWEEN_THOUSANDS.sub("", cell.strip().translate(MINUS)))
+
+
+def trimmed(row: Sequence[str]) -> list[str]:
+    """A row without empty cells at its end, and without spaces around its cells."""
+    cells = [cell.strip() for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number, in any convention."""
+    return read_number(text, Convention.POINT) is not None
+
+
+def is_table(rows: Rows) -> bool:
+    """Whether the first row names columns, and a column has only numbers in the next rows."""
+    if len(rows) < 2:
+        return False
+    header, body = trimmed(rows[0][1]), [trimmed(row) for _, row in rows[1 : SAMPLE_ROWS + 1]]
+    named = header[1:] if header and not header[0] else header  # row names have no name
+    if not named or len(set(header)) < len(header) or any(not name or is_number(name) for name in named):
+        return False
+    if max(map(len, body)) > len(header) + 1:
+        return False
+    columns = [[row[j] for row in body if j < len(row) and row[j].lower() not in MISSING] for j in range(len(header))]
+    return any(column and all(map(is_number, column)) for column in columns)
+
+
+def line_of_names(rows: Rows) -> int | None:
+    """The line below the first row in which a table seems to begin; None if there is none."""
+    for i in range(1, min(len(rows), MAX_TITLE_ROWS)):
+        if len(trimmed(rows[i][1])) > 1 and is_table(rows[i:]):
+            return rows[i][0]
+    return None
+
+
+def column_letters(position: int) -> str:
+    """The letters of a column in spreadsheets, at a position from 0: A, ..., Z, AA."""
+    letters = ""
+    position += 1
+    while position:
+        position, rest = divmod(position - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def is_formula(cell: Any) -> bool:
+    """Whether a spreadsheet would read the text of a cell as a formula; numbers, also negative ones, are none."""
+    return isinstance(cell, str) and FORMULA.match(cell) is not None and not PLAIN.fullmatch(cell)
+
+
+def as_text(cell: Any) -> Any:
+    """A cell for a text file: text that would be a formula, or that looks marked already, is marked."""
+    marked = isinstance(cell, str) and ESCAPABLE.match(cell) is not None and not PLAIN.fullmatch(cell)
+    return f"'{cell}" if marked else cell
+
+
+def from_text(cell: str) -> str:
+    """The cell without the mark of `as_text`; other cells stay as they are."""
+    return cell[1:] if ESCAPED.match(cell) and not PLAIN.fullmatch(cell[1:]) else cell

@@ -1,10 +1,18 @@
-"""Which thetas are beyond the observed ones, so that nothing but the prior of a fit speaks about them."""
+"""Thetas other than the observed ones: those beyond them, where only a prior informs the fit, and the next runs."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cbq.common.arrays import Array, Booleans
+from cbq.fit.findings import Finding
+from cbq.measures import Measure
+from cbq.measures.base import measure_argument
+from cbq.report.table import ArrayTable
+from cbq.samples.names import Names, by_run, by_theta
 
 # No theta is beyond the observed ones that is closer to them than these.
 MARGIN = 0.05  # of the range of each coordinate
@@ -12,6 +20,8 @@ GAPS = 2.0  # times the widest gap between neighbours
 FRESH = 0.05  # the share of fresh thetas from the same distribution that may be beyond a few observed ones
 ROUNDING = 1e-9  # of the largest value of a coordinate
 MAX_COORDINATE = 1e100  # whose square is finite
+
+N_WANTED = 64  # thetas at which I is wanted
 
 
 def beyond(theta: Array, observed: Array) -> Booleans:
@@ -64,3 +74,53 @@ def _logs(theta: Array, logs: Booleans) -> Array:
     positive = theta > 0
     of_all = np.where(positive, np.log(np.where(positive, theta, 1.0)), -MAX_COORDINATE)
     return np.where(logs, of_all, theta)
+
+
+def beyond_findings(theta: Array, observed: Array, names: Names, tolerated: float = 0.0) -> tuple[Finding, ...]:
+    """A finding where more than a tolerated share of thetas (M, p) are beyond the observed ones (T, p)."""
+    found = beyond(theta, observed)
+    if np.mean(found) <= tolerated:
+        return ()
+    first = names.at("theta", theta[np.argmax(found)])
+    which = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as {first}, are"
+    which = f"{first} is" if len(theta) == 1 else which
+    low, high = np.min(observed, axis=0), np.max(observed, axis=0)
+    text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
+    return (Finding("beyond", text),)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Suggestion(ArrayTable):
+    """Where the next runs help most: theta (n, p) and x (n, d), a row for each run, the best first.
+
+    x: None where it does not matter which points a theta has, so long as they are spread over its measure.
+    """
+
+    theta: Array
+    x: Array | None
+    names: Names
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def to_columns(self) -> dict[str, Array]:
+        """The columns of a table, (n,) each: theta and x, by their names."""
+        return by_theta(self.theta, {}, self.names) if self.x is None else by_run(self.theta, self.x, self.names)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Suggestion(no runs)"
+        x = "" if self.x is None else f", {self.names.ranges('x', self.x)}"
+        return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
+
+
+def thetas_between(observed: Array, prior: Any, n: int, rng: np.random.Generator) -> Array:
+    """n thetas (n, p) of the prior, or else of the region of the observed ones (T, p), between random pairs of them."""
+    if prior is not None:
+        measure: Measure = measure_argument(prior, "prior")
+        if measure.dim != observed.shape[1] or measure.batch_shape:
+            raise ValueError(f"prior must be one measure in p = {observed.shape[1]} dimensions, but it is {measure!r}.")
+        return measure.sample(n, rng)
+    pairs = observed[rng.integers(len(observed), size=(2, n))]
+    nearness = rng.random((n, 1)) ** 2  # mostly near one of the two, so that they fill the region as the observed do
+    return np.asarray(pairs[0] + nearness * (pairs[1] - pairs[0]))

@@ -1,0 +1,553 @@
+"""`cbq evppi`, `evsi`, `ceac`, `evpi` and `psa`: decisions under uncertainty, from tables of draws."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+import typer
+
+from cbq.cli import options
+from cbq.cli.cells import Convention, is_number, typed_number
+from cbq.cli.draws import Described, Draws
+from cbq.cli.tables import check_writable, command_line, write_figure, write_table
+from cbq.common.checks import listed
+from cbq.common.tables import NOTE_WIDTH
+from cbq.linalg import engine as use_engine
+from cbq.report.document import Page
+from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, values_of_information
+from cbq.voi import evsi as value_of_study
+from cbq.voi.pages import appendix_page, study_page, table_page
+
+MAX_PRICES = 10_000
+STUDIES = ("binomial", "poisson", "normal", "survival")
+MAX_SIZES = 1000
+REPORT = "report.html"
+PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
+
+
+def _file(help: str) -> Any:
+    """A field that is the option of a file."""
+    return options.setting(help, metavar="FILE", dir_okay=False)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of draws, and their columns of outputs."""
+
+    table: Path | None = options.argument(
+        "Name a table with a row for each draw: CSV with any separator, Excel, .ods or Parquet.",
+        default=None,
+        metavar="TABLE",
+        dir_okay=False,
+    )
+    outputs: str | None = options.setting(
+        "Take these columns as net benefits, one for each decision: nb1,nb2. One column alone is a difference from a "
+        "decision with net benefit 0.",
+        metavar="NAMES",
+    )
+    effects: str | None = options.setting(
+        "Take these columns as effects, one for each decision, instead of --outputs.", metavar="NAMES"
+    )
+    costs: str | None = options.setting("Take these columns as costs, in the same order as --effects.", metavar="NAMES")
+    willingness_to_pay: str | None = options.setting(
+        "Pay this much for a unit of effect: a number (20000), several (20000,30000), or a range (0:50000:1000, from 0 "
+        "to 50000 in steps of 1000).",
+        "--willingness-to-pay",
+        "--wtp",
+        metavar="NUMBERS",
+    )
+    effects_file: Path | None = _file("Read the effects from this table, a column for each decision.")
+    costs_file: Path | None = _file("Read the costs from this table, a column for each decision.")
+    sheet: list[str] | None = options.setting(
+        "Read this sheet of a workbook, by its name or its number. Repeat it if several files need several.",
+        "--sheet",
+        metavar="NAME",
+    )
+    header_row: list[int] | None = options.whole(
+        "Find the names of the columns in this line, below titles. Repeat it if several files need several.",
+        "--header-row",
+    )
+    level: float = options.setting(options.LEVEL, default=0.95, metavar="NUMBER")
+
+    @property
+    def places(self) -> tuple[Path | None, ...]:
+        """The files of the table, effects, costs and inputs; None if it is not named."""
+        return self.table, self.effects_file, self.costs_file, None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are named."""
+        return [path for path in self.places if path is not None]
+
+    @property
+    def record(self) -> dict[str, str]:
+        """The entries of a report on how to repeat it."""
+        return {"tables": ", ".join(map(str, self.files))}
+
+    def check(self, out: Path | None, engine: str = "numpy") -> None:
+        """Raise if options are bad or results would overwrite the draws, before the files are read."""
+        options.check(self.level, None if out is None else out.absolute().parent, engine)
+        if out is not None:
+            _check_out(out, self.files)
+
+    def read(self, command: str, *, valued: bool = True) -> Question:
+        """Read the files. valued : whether inputs are necessary."""
+        draws = Draws.read(command, self.places, self.sheet, self.header_row, valued=valued)
+        prices = read_prices(self.willingness_to_pay, draws.convention)
+        return Question(draws, draws.describe(self.outputs, self.effects, self.costs, prices), prices)
+
+
+@dataclass(frozen=True)
+class TablesWithInputs(Tables):
+    """The tables of draws, with inputs whose value is asked for."""
+
+    inputs_file: Path | None = _file("Read the inputs from this table, with the same rows.")
+    engine: str = options.setting(options.ENGINE, default="numpy", metavar="NAME")
+    seed: int = options.setting(options.SEED, default=0, metavar="INTEGER", min=0)
+
+    @property
+    def places(self) -> tuple[Path | None, ...]:
+        return self.table, self.effects_file, self.costs_file, self.inputs_file
+
+    @property
+    def record(self) -> dict[str, str]:
+        return {**super().record, "seed": str(self.seed), "engine": self.engine}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The table of results."""
+
+    out: Path | None = _file(
+        "Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report."
+    )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The sets of inputs."""
+
+    pars: str | None = options.setting(
+        'Value these sets of inputs: "p1; p2; p1, p2", or with names, "costs: c1, c2; effects: e1, e2"; "all" values '
+        'each input alone, and "pairs" all pairs.',
+        metavar="SETS",
+        shown="all",
+    )
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The names of decisions."""
+
+    decisions: str | None = options.setting(
+        'Name the decisions, in order: "usual care, new drug".', "--decisions", metavar="NAMES"
+    )
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names, separated by commas or semicolons."""
+        if self.decisions is None:
+            return None
+        return [name.strip() for name in re.split("[,;]", self.decisions) if name.strip()]
+
+
+@dataclass(frozen=True)
+class Submission(Inputs, Decisions):
+    """The options of the plane, and the folder of the appendix."""
+
+    reference: str | None = options.setting(
+        "Compare with this decision in the plane, instead of the cheapest one.", metavar="NAME"
+    )
+    line: str | None = options.setting(
+        "Draw the line in the plane at this willingness to pay (default: the middle).", metavar="NUMBER"
+    )
+    out: Path | None = options.setting(
+        "Write all tables, all charts and one report to this folder.", metavar="FOLDER", file_okay=False
+    )
+
+
+@dataclass(frozen=True)
+class Studied(Beside):
+    """A study of inputs, and its costs."""
+
+    pars: str = options.setting(
+        "Study these inputs, each in a group of its own: p1, p2.", default="", metavar="NAMES", shown=False
+    )
+    study: str = options.setting(
+        "Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; a "
+        "rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
+        "--study",
+        default="",
+        metavar="NAME",
+        shown=False,
+    )
+    sizes: str = options.setting(
+        "Try these sizes: 20,50,100, or a range, 50:500:50 (from 50 to 500 by 50).",
+        default="10,20,50,100,200,500,1000",
+        metavar="NUMBERS",
+    )
+    sd: str | None = options.setting(
+        "normal: the standard deviation of an observation, or the name of an input.", metavar="NUMBER"
+    )
+    follow_up: str | None = options.setting("survival: censor participants after this time.", metavar="TIME")
+    dropout: str = options.setting("survival: lose participants at this rate.", default="0", metavar="RATE")
+    cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
+    fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
+    population: str | None = options.setting(
+        "Let the study serve this many people, for each year with --horizon.", metavar="NUMBER"
+    )
+    horizon: str | None = options.setting("Make the decision for this many years.", metavar="YEARS")
+    discount: str = options.setting(
+        "Discount people in later years at this annual rate: 0.035.", default="0", metavar="RATE"
+    )
+    delay: str = options.setting("Wait this long for the results of the study.", default="0", metavar="YEARS")
+
+    def check(self) -> None:
+        """Raise unless the study has exactly its own options."""
+        needed = {"normal": ("--sd", self.sd), "survival": ("--follow-up", self.follow_up)}
+        if self.study not in STUDIES:
+            raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {self.study!r}.")
+        for owner, (option, value) in needed.items():
+            if (owner == self.study) != (value is not None):
+                raise ValueError(
+                    f"--study {owner} needs {option}." if owner == self.study else f"{option} is for --study {owner}."
+                )
+        if (self.cost is None) != (self.population is None):
+            given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
+            raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
+
+    def read(self, draws: Draws) -> studies.Study:
+        """The study, with its options."""
+        lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
+        if lost and self.study != "survival":
+            raise ValueError("--dropout is for --study survival.")
+        if self.sd is not None:
+            is_name = draws.has_input(self.sd) or not is_number(self.sd)
+            return studies.Normal(self.sd if is_name else draws.number(self.sd, "--sd") or 0.0)
+        if until is not None:
+            return studies.Survival(until, lost or 0.0)
+        return studies.Binomial() if self.study == "binomial" else studies.Poisson()
+
+    def terms(self, draws: Draws) -> dict[str, Any]:
+        """The numbers of `enbs`, by its arguments; None where they are not set."""
+        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
+        return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The draws with their outputs, and the willingness to pay."""
+
+    draws: Draws
+    described: Described
+    prices: Any
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the functions of `cbq.voi` for the outputs."""
+        described = self.described
+        return {
+            "outputs": described.outputs,
+            "effects": described.effects,
+            "costs": described.costs,
+            "willingness_to_pay": self.prices,
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the columns and the files."""
+        return (*self.described.notes, *self.draws.notes)
+
+
+def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside: Beside) -> None:
+    """Estimate the value of learning inputs before deciding.
+
+    Each row of the table is a draw of a probabilistic sensitivity analysis: all uncertain inputs, with the net benefits
+    of the decisions, or with their effects and costs, in one table or in several. Prints the expected value of partial
+    perfect information (EVPPI) of each set of inputs, with its standard error and interval. With --out, writes the
+    table, and beside it a chart (.png) and a self-contained report (.html).
+
+    Columns with telling names, such as nb1, nb2 or qaly_A, cost_A, need no option. Columns that number the rows, and
+    other outputs, are not inputs; notes below the table list the columns that were used and left out.
+
+    \b
+    Examples:
+      cbq evppi psa.csv
+      cbq evppi psa.xlsx --wtp 0:50000:1000 --out evppi.xlsx
+      cbq evppi model.xlsx --sheet PSA --header-row 3
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1; p2; p1, p2"
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
+      cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
+    """
+    tables.check(beside.out, tables.engine)
+    question = tables.read(context.command_path)
+    pars, inputs, notes = question.draws.sets(sets.pars, question.described.used)
+    with use_engine(tables.engine):
+        result = values_of_information(
+            **question.arguments, inputs=inputs, pars=pars, level=tables.level, rng=tables.seed
+        )
+    result = replace(result, notes=(*question.described.notes, *result.notes, *notes, *question.draws.notes))
+    typer.echo(str(result))
+    if beside.out is not None:
+        page = table_page(result, repeat=command_line(context), record=tables.record)
+        _write_beside(beside.out, _columns_of(result), result.plot, page)
+
+
+def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
+    """Estimate the value of a study before deciding, and its best size.
+
+    Reads the same tables as `cbq evppi`. Prints the expected value of sample information (EVSI) of a study of some
+    inputs for each size, with its standard error and interval. With --cost and --population, also the expected net
+    benefit of sampling (ENBS) and the best size with its probability. With --out, writes the table, and beside it a
+    chart (.png) and a self-contained report (.html).
+
+    \b
+    Examples:
+      cbq evsi psa.csv --pars p_response --study binomial --sizes 20,50,100
+      cbq evsi psa.csv --pars utility --study normal --sd 0.2 --wtp 20000
+      cbq evsi psa.csv --pars "p_old, p_new" --study binomial --sizes 50:500:50
+      cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
+    """
+    out = studied.out
+    tables.check(out, tables.engine)
+    sizes = _sizes(studied.sizes)
+    studied.check()
+    question = tables.read(context.command_path)
+    study, terms = studied.read(question.draws), studied.terms(question.draws)
+    names, inputs = question.draws.studied(studied.pars, study.further_inputs)
+    with use_engine(tables.engine):
+        result = value_of_study(
+            **question.arguments,
+            inputs=inputs,
+            pars=names,
+            study=study,
+            sizes=sizes,
+            level=tables.level,
+            rng=tables.seed,
+        )
+    result = replace(result, notes=(*question.described.notes, *result.notes, *question.draws.notes))
+    typer.echo(str(result))
+    benefit = None
+    if studied.cost is not None:
+        benefit = replace(enbs(result, **terms, rng=tables.seed), notes=())
+        typer.echo(f"\n{benefit}")
+    if out is not None:
+        shown: EvsiTable | EnbsTable = result if benefit is None else benefit
+        page = study_page(result, benefit, repeat=command_line(context), record=tables.record)
+        _write_beside(out, _columns_of(shown), shown.plot, page)
+
+
+def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+    """Compare decisions: ICERs, and how often each is best.
+
+    Each row of the table is a draw of a probabilistic sensitivity analysis, with the effects and costs of the decisions
+    or their net benefits. Prints the incremental cost-effectiveness ratios with dominated decisions marked, and the
+    cost-effectiveness acceptability curve (CEAC). With --out, writes the curve to a table, and beside it a chart (.png)
+    and a self-contained report (.html).
+
+    \b
+    Examples:
+      cbq ceac psa.csv --wtp 0:50000:1000
+      cbq ceac psa.xlsx --wtp 0:50000:1000 --out ceac.xlsx
+      cbq ceac --effects-file e.csv --costs-file c.csv --wtp 20000,30000
+    """
+    result, question = _appendix(context, tables, decisions, beside.out)
+    _echo_with_notes(
+        "\n\n".join(str(part) for part in (result.icers, result.ceac) if part is not None), question, result
+    )
+    if beside.out is not None:
+        page = appendix_page(result, repeat=command_line(context), record=tables.record)
+        _write_beside(beside.out, result.ceac.columns(), result.ceac.plot, page)
+
+
+def evpi(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+    """Estimate the value of knowing all inputs before deciding.
+
+    Reads the same tables as `cbq ceac`. Prints the expected value of perfect information (EVPI) with its standard error
+    and interval, at each willingness to pay. With --out, writes the table, and beside it a chart (.png) and a
+    self-contained report (.html).
+
+    \b
+    Examples:
+      cbq evpi psa.csv
+      cbq evpi psa.csv --wtp 0:50000:1000 --out evpi.csv
+    """
+    result, question = _appendix(context, tables, decisions, beside.out)
+    level = tables.level
+    _echo_with_notes(result.evpi.to_text(level), question, result)
+    if beside.out is not None:
+        page = appendix_page(result, repeat=command_line(context), record=tables.record)
+        _write_beside(beside.out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
+
+
+def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
+    """Make the whole appendix of a submission: ICERs, plane, CEAC, EVPI and EVPPI.
+
+    Reads the same tables as `cbq evppi` and takes the same options. Prints all tables. With --out, writes them to a
+    folder, with their charts and one self-contained report (report.html).
+
+    \b
+    Examples:
+      cbq psa psa.csv --wtp 0:50000:1000 --out appendix/
+      cbq psa psa.xlsx --wtp 0:50000:1000 --line 20000 --decisions "usual care, new drug" --out appendix/
+    """
+    out = submission.out
+    options.check(tables.level, None if out is None else out.absolute().parent, tables.engine)
+    for file in tables.files:
+        if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
+            raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
+    question = tables.read(context.command_path)
+    pars, inputs, notes = question.draws.sets(submission.pars, question.described.used)
+    with use_engine(tables.engine):
+        result = appendix(
+            **question.arguments,
+            decisions=submission.names,
+            inputs=inputs,
+            pars=pars,
+            reference=submission.reference,
+            line=question.draws.number(submission.line, "--line"),
+            level=tables.level,
+            rng=tables.seed,
+        )
+    _echo_with_notes(str(result), question, result, notes)
+    if out is not None:
+        written = _write_folder(result, out, command_line(context), tables.record)
+        typer.echo(f"Written to {out}: {', '.join(written)}.")
+
+
+def _appendix(
+    context: typer.Context, tables: Tables, decisions: Decisions, out: Path | None
+) -> tuple[Appendix, Question]:
+    """The parts of an appendix that need no inputs."""
+    tables.check(out)
+    question = tables.read(context.command_path, valued=False)
+    return appendix(**question.arguments, decisions=decisions.names, level=tables.level), question
+
+
+def _echo_with_notes(text: str, question: Question, result: Appendix, more: Sequence[str] = ()) -> None:
+    """Print a text, and below it the notes that are not printed already."""
+    new = [note for note in dict.fromkeys((*question.notes, *more)) if note not in result.ceac.notes]
+    typer.echo("\n".join([text, *(fill(f"{note}.", NOTE_WIDTH, subsequent_indent="    ") for note in new)]))
+
+
+def _write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
+    """Write a table, and beside it its chart and the page of a report, and say so."""
+    write_table(out, list(columns), zip(*columns.values(), strict=True))
+    chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
+    page.write(str(report))
+    typer.echo(f"Written: {out}, {chart}, {report}.")
+
+
+def _columns_of(result: Any) -> dict[str, list[Any]]:
+    """The columns of a table of rows."""
+    return {name: [getattr(row, name) for row in result.rows] for name in result.columns}
+
+
+def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[str, str]) -> list[str]:
+    """Write all tables, charts and the report, and return the names of the files."""
+    folder.mkdir(exist_ok=True)
+    written = []
+    for name, columns, draw in _parts(result):
+        write_table(folder / f"{name}.csv", list(columns), zip(*columns.values(), strict=True))
+        written.append(f"{name}.csv")
+        if draw is not None:
+            write_figure(folder / f"{name}.png", draw)
+            written.append(f"{name}.png")
+    appendix_page(result, repeat=command, record=record).write(str(folder / REPORT))
+    return [*written, REPORT]
+
+
+def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
+    """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
+    if result.icers is not None and result.plane is not None:
+        yield "icers", _columns_of(result.icers), result.icers.plot
+        yield "plane", result.plane.columns(), result.plane.plot
+    yield "ceac", result.ceac.columns(), result.ceac.plot
+    level = result.ceac.level
+    curve = result.evpi.willingness_to_pay is not None
+    yield "evpi", result.evpi.columns(level), partial(result.evpi.plot, level=level) if curve else None
+    if result.evppi is not None:
+        yield "evppi", _columns_of(result.evppi), result.evppi.plot
+
+
+def _check_out(out: Path, files: list[Path]) -> None:
+    """Raise if results would overwrite the draws or each other, or could not be written."""
+    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
+    for file in files:
+        if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
+            raise ValueError(f"--out {out} would overwrite {file}: name another file.")
+    if out in (chart, report):
+        beside = "the chart is a .png" if out == chart else "the report is an .html"
+        raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
+    check_writable(out)
+
+
+def _sizes(text: str) -> list[int]:
+    """Whole numbers, from a text with commas or ranges."""
+    sizes: list[int] = []
+    try:
+        for part in filter(str.strip, re.split("[,;]", text)):
+            first, *rest = (int(number) for number in part.split(":"))
+            last, step = rest or (first, 1)
+            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
+                raise ValueError
+            sizes += np.arange(first, last + 1, step).tolist()
+    except ValueError as error:
+        raise ValueError(
+            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
+        ) from error
+    return sizes
+
+
+def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
+    """The willingness to pay: one number, or a list of numbers, from a text with commas or a range.
+
+    kind : the convention of numbers in the files on the same command line.
+    """
+    if text is None:
+        return None
+    what = "--willingness-to-pay"
+    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
+        plain = text.replace(",", "")
+        raise ValueError(
+            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
+            f'several, as in "20000; 30000".'
+        )
+    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
+    if not 0 < len(prices) <= MAX_PRICES:
+        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
+    return prices[0] if len(prices) == 1 else prices
+
+
+def _pieces(text: str, kind: Convention, what: str) -> list[str]:
+    """The parts of a list of numbers. With decimal commas in the files, digits after a comma may be decimals."""
+    if kind is not Convention.COMMA:
+        return re.split("[,;]", text)
+    if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
+        raise ValueError(
+            f"{what} {text} could be one number or several, as the files have decimal commas: write "
+            f'{text.replace(",", ".")} if it is one, and "{text.replace(",", "; ")}" if they are several.'
+        )
+    return text.split(";" if ";" in text else ",")
+
+
+def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
+    """A number, or the numbers of a range first:last:step."""
+    numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
+    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
+    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
+        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
+    if not (last >= first and (last - first) / step < MAX_PRICES):
+        raise ValueError(
+            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
+        )
+    steps = int(np.floor((last - first) / step + 1e-9))
+    return [first + step * i for i in range(steps + 1)]

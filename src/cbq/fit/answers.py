@@ -1,0 +1,105 @@
+"""Around an answer at theta: the warning of thetas beyond the observed ones, the index of pandas, the truth.
+
+Nothing here imports pandas before a table arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq.common.arrays import Array, finite, squarable
+from cbq.common.checks import called
+from cbq.fit.findings import warn_of
+from cbq.samples.names import Names
+
+if TYPE_CHECKING:
+    from cbq.fit.base import Fit
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+TruthFunction = Callable[[Array], npt.ArrayLike]
+Truth = TruthFunction | npt.ArrayLike
+
+
+def warning_beyond(method: Method) -> Method:
+    """A method of a fit that answers at theta, and warns once if some of the thetas are beyond the observed ones."""
+
+    @wraps(method)
+    def answer_and_warn(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        found = method(fit._quiet, *arguments, **named)
+        theta = named.get("theta", arguments[0] if arguments else None)
+        if theta is not None and not fit._is_quiet:
+            warn_of(fit._beyond_findings(fit._thetas(theta)))
+        return found
+
+    return cast(Method, answer_and_warn)
+
+
+def is_pandas(value: Any) -> bool:
+    """Whether it is a Series or a DataFrame of pandas."""
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "index") and hasattr(value, "iloc")
+
+
+def keeping_index(method: Method) -> Method:
+    """A method of a fit that answers at theta, in pandas with the index of theta if it is of pandas."""
+
+    @wraps(method)
+    def answer(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        found = method(fit, *arguments, **named)
+        theta: Any = named.get("theta", arguments[0] if arguments else None)
+        return _indexed(found, theta.index, fit) if is_pandas(theta) else found
+
+    return cast(Method, answer)
+
+
+def _indexed(found: Any, index: Any, fit: Fit) -> Any:
+    """Answers (M,), (M, C), or (M, M) between thetas, as tables; a table with this index."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    if isinstance(found, tuple):
+        return tuple(_indexed(each, index, fit) for each in found)
+    if isinstance(found, pd.DataFrame):
+        return found.set_axis(index, axis=0)
+    values: npt.NDArray[np.float64] = found
+    if values.ndim == 1:
+        return pd.Series(values, index, name=fit.names.f[0])
+    if values.ndim == 2:
+        return pd.DataFrame(values, index, index if fit.C is None else list(fit.names.f))
+    return values
+
+
+def true_values(truth: Truth, thetas: Array, outputs: list[int], names: Names, *, given: bool) -> Array:
+    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough.
+
+    names : of the C outputs, by which the columns of a table are found.
+    """
+    if not callable(truth) and not given:
+        raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
+    found = called(truth, "truth", thetas) if callable(truth) else truth
+    values = squarable(finite(names.ordered("f", found, "truth"), "truth"), "truth")
+    M, C = len(thetas), len(names.f)
+    if values.shape == (M, C):
+        return values
+    if len(outputs) > 1 or values.shape not in {(M,), (M, 1)}:
+        wanted = f"({M},)" if C == 1 else f"({M}, {C}){f' or ({M},)' * (len(outputs) == 1)}"
+        raise ValueError(f"truth has shape {values.shape}, but for {M} thetas it must have shape {wanted}.")
+    return np.broadcast_to(values.reshape(M, 1), (M, C))
+
+
+def r_squared(mean: Array, truth: Array) -> float:
+    """1 - sum (truth - mean)^2 / sum (truth - average)^2 of values (M,) or (M, C), averaged over outputs."""
+    if truth.shape != mean.shape or len(mean) < 2:
+        raise ValueError(
+            f"truth has shape {truth.shape}, but for {len(mean)} thetas in theta it must have shape {mean.shape}, and "
+            f"there must be two thetas or more."
+        )
+    around = truth - np.mean(truth, axis=0)
+    if not np.all(np.any(around != 0, axis=0)):
+        raise ValueError(
+            "truth is the same at all of theta, so that there is no variance to explain: pass other thetas."
+        )
+    return float(np.mean(1.0 - np.sum((truth - mean) ** 2, axis=0) / np.sum(around**2, axis=0)))
