@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,9 +56,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
     if not lines:
         names = list(dict.fromkeys(row.method for row in comparison.rows))
         return Figure(rows, (WIDTH, len(outputs) * (AXIS_HEIGHT + DOTS_HEIGHT * len(names))), share="y")
-    upper = [[replace(panel, x=replace(panel.x, label="")) for panel in row] for row in rows[:-1]]
     height = 0.4 + LINES_HEIGHT * (1.0 if len(outputs) == 1 else ROW_HEIGHT * len(outputs))
-    return Figure([*upper, rows[-1]], (WIDTH, height), share="x")
+    return Figure(rows, (WIDTH, height), share="x")
 
 
 def _dots(comparison: Comparison, output: int | str | None, field: str, label: str) -> Panel:

@@ -257,13 +257,11 @@ def _curves(
     panels = [curve_panel(answers, c, true, band=band) for c in outputs]
     if wide is None:
         wide = any(_hides_band(answers, c, panel, 0.8 * height) for c, panel in zip(outputs, panels, strict=True))
-    last = len(outputs) - columns  # from here on panels have nothing below
-    blank = [replace(each, x=Axis()) if wide or i < last else each for i, each in enumerate(panels)]
-    rows = _in_rows(blank, columns)
+    lower = [half_width_panel(answers, c, true) for c in outputs] if wide else panels
+    lower[-columns:] = [_with_runs(panel, upcoming) for panel in lower[-columns:]]
+    rows = _in_rows(panels, columns)
     if wide:
-        lower = [half_width_panel(answers, c, true, x=None if i >= last else Axis()) for i, c in enumerate(outputs)]
         rows = [row for pair in zip(rows, _in_rows(lower, columns), strict=True) for row in pair]
-    rows = [[panel and _with_runs(panel, upcoming) for panel in row] for row in rows]
     heights = [1.0, PANEL_HEIGHT] * (len(rows) // 2) if wide else [1.0] * len(rows)
     size = (LINE_SIZE[0] * (1.0 if columns == 1 else 1.5), height * sum(heights))
     return Figure(rows, size, heights, "x", notes)
@@ -277,8 +275,8 @@ def _hides_band(answers: AnswerGrid, c: int, panel: Panel, height: float) -> boo
 
 
 def _with_runs(panel: Panel, upcoming: Array) -> Panel:
-    """A panel with the thetas (n, 1) of upcoming runs along its lower edge, if it has nothing below."""
-    if not panel.x.label or not len(upcoming):
+    """A panel with the thetas (n, 1) of upcoming runs along its lower edge."""
+    if not len(upcoming):
         return panel
     (low, high), x = panel.limits[0], upcoming[:, 0]
     x = x[(x >= low) & (x <= high)]
@@ -291,8 +289,6 @@ def _maps(answers: AnswerGrid, outputs: Sequence[int], true: Array | None, upcom
     rows = [map_panels(answers, c, true) for c in outputs]
     runs = [Points(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
     rows = [[replace(panel, marks=[*panel.marks, *runs]) for panel in row] for row in rows]
-    rows = [[panel if j == 0 else replace(panel, y=Axis()) for j, panel in enumerate(row)] for row in rows]
-    rows = [*([replace(panel, x=Axis()) for panel in row] for row in rows[:-1]), rows[-1]]
     crosses = ["orange crosses: thetas beyond the observed ones"] if np.any(answers.beyond) else []
     size = (MAP_SIZE[0] * len(rows[0]), MAP_SIZE[1] * len(rows))
     return Figure(rows, size, None, "xy", [*notes, *crosses])
@@ -320,13 +316,12 @@ def _slices(
     columns, rows = min(len(slices), SLICE_COLUMNS), []
     for c in outputs:
         panels = [curve_panel(answers, c, true, j=j) for j, (answers, true) in enumerate(slices)]
-        limits = np.array([panel.limits[1] for panel in panels])
-        scale = Axis(limits=(float(limits[:, 0].min()), float(limits[:, 1].max())))
-        labelled = replace(scale, label=panels[0].y.label)
-        panels = [replace(each, y=scale if i % columns else labelled) for i, each in enumerate(panels)]
+        lows, highs = zip(*(panel.limits[1] for panel in panels), strict=True)
+        y = replace(panels[0].y, limits=(min(lows), max(highs)))
+        panels = [replace(panel, y=y) for panel in panels]
         rows += _in_rows(panels, columns)
     left = [f"{fit.p - len(slices)} more coordinates are not drawn"] if fit.p > len(slices) else []
-    return Figure(rows, (SLICE_SIZE[0] * columns, SLICE_SIZE[1] * len(rows)), notes=[*notes, *left])
+    return Figure(rows, (SLICE_SIZE[0] * columns, SLICE_SIZE[1] * len(rows)), None, "y", [*notes, *left])
 
 
 def _in_rows(panels: Sequence[Panel], columns: int) -> list[list[Panel | None]]:

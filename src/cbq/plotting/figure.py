@@ -6,6 +6,7 @@ may contain mathematics as matplotlib reads it; `plain` protects names of users.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -317,20 +318,16 @@ def cut(values: Any, ends: tuple[float, float], *, log: bool) -> Array:
 class Figure:
     """Panels in rows, from the top; None leaves a place empty.
 
-    size : in inches. heights : of the rows, relative to each other. share : the axes that panels have in common.
+    size : in inches. heights : of the rows, relative to each other.
+    share : the axes in common: x of the panels of a column, y of the panels of a row; they have one label.
     notes : lines below the panels.
     """
 
     rows: Sequence[Sequence[Panel | None]]
-    size: tuple[float, float]
+    size: tuple[float, float] = (6.4, 4.2)
     heights: Sequence[float] | None = None
     share: Literal["", "x", "y", "xy"] = ""
     notes: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, panel: Panel, size: tuple[float, float]) -> Figure:
-        """A figure with one panel."""
-        return cls([[panel]], size)
 
     @property
     def panels(self) -> list[Panel]:
@@ -374,6 +371,23 @@ def draw(
         raise ImportError("plot needs matplotlib: python -m pip install matplotlib.") from error
     found: matplotlib.figure.Figure = draw_figure(figure, texts) if ax is None else draw_into(ax, figure, texts)
     return found
+
+
+class Drawn(ABC):
+    """A result with a figure."""
+
+    @abstractmethod
+    def _figure(self) -> Figure:
+        """The description of its figure."""
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> matplotlib.figure.Figure:
+        """A figure of this result, which no window shows: use `figure.savefig(path)`, or pass your own `ax`.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        return draw(self._figure(), ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
 
 def plot(result: Any, **options: Any) -> matplotlib.figure.Figure:

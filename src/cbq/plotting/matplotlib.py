@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from textwrap import wrap
 from typing import Any, cast
@@ -55,20 +55,31 @@ def draw_figure(figure: Figure, texts: Mapping[str, str | None]) -> MatplotlibFi
     """A new figure. texts: title, xlabel and ylabel of the user's own, or None."""
     canvas = ShownFigure(figsize=figure.size, layout="constrained")
     rows, columns = len(figure.rows), max(map(len, figure.rows))
-    share: dict[str, Any] = {f"share{along}": along in figure.share for along in "xy"}
-    grid = canvas.subplots(rows, columns, squeeze=False, height_ratios=figure.heights, **share)
+    share: dict[str, Any] = {"sharex": "col" if "x" in figure.share else False}
+    share |= {"sharey": "row" if "y" in figure.share else False, "height_ratios": figure.heights}
+    grid = canvas.subplots(rows, columns, squeeze=False, **share)
     explained: dict[str, Any] = {}
-    for row, axes in zip(figure.rows, grid, strict=True):
-        for panel, ax in zip(row, axes, strict=True):
+    for i, row in enumerate(figure.rows):
+        for j, (panel, ax) in enumerate(zip(row, grid[i], strict=True)):
             if panel is None:
                 ax.set_visible(False)
                 continue
+            below = [each[j] for each in figure.rows[i + 1 :] if each[j] is not None]
             entries = draw_panel(ax, panel, texts)
+            if "x" in figure.share:  # one label for each column
+                ax.set_xlabel("" if below else ax.get_xlabel())
+                ax.tick_params(labelbottom=not below)
+            if "y" in figure.share and j:
+                ax.set_ylabel("")
             new = {label: handle for label, handle in entries.items() if label not in explained}
             explained |= new
             if new and columns == 1:  # each label is explained once, above the first panel that has it
                 above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
                 _legend(ax, new, figure.size[0], above)
+    for j, ax in enumerate(grid[0] if "x" in figure.share else ()):
+        _set_common(ax, "x", [row[j] for row in figure.rows])
+    for row, ax in zip(figure.rows, grid[:, 0] if "y" in figure.share else (), strict=False):
+        _set_common(ax, "y", row)
     if explained and columns > 1:
         _legend(canvas, explained, figure.size[0], {"loc": f"outside {'lower' if texts['title'] else 'upper'} center"})
     canvas.align_labels()
@@ -77,6 +88,13 @@ def draw_figure(figure: Figure, texts: Mapping[str, str | None]) -> MatplotlibFi
     if any(figure.notes):
         canvas.supxlabel("\n".join(filter(None, figure.notes)), color=COLOURS[ORANGE], fontsize="small")
     return canvas
+
+
+def _set_common(ax: Any, along: str, panels: Sequence[Panel | None]) -> None:
+    """Set the limits of an axis that panels share, unless it has names, which are the same for all."""
+    known = [panel.limits["xy".index(along)] for panel in panels if panel and not getattr(panel, along).names]
+    if known:
+        ax.set(**{f"{along}lim": (min(low for low, _ in known), max(high for _, high in known))})
 
 
 def draw_into(given: Any, figure: Figure, texts: Mapping[str, str | None]) -> MatplotlibFigure:
@@ -117,8 +135,6 @@ def draw_panel(ax: Any, panel: Panel, texts: Mapping[str, str | None], *, keep_l
         ax.set(**{f"{along}label": own or axis.label})
     if panel.title:
         ax.set_title(panel.title, fontsize="medium")
-    if panel.x.label:
-        ax.tick_params(labelbottom=True)
     heat, bars = (any(isinstance(mark, kind) for mark in panel.marks) for kind in (Heat, Bars))
     bare = ["top", "right", *["left"] * bool(panel.y.names and not bars), *["bottom"] * bool(heat)]
     if not heat or panel.x.names:

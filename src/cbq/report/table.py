@@ -19,7 +19,9 @@ from typing import Any, ClassVar
 from cbq.common.arrays import evenly
 from cbq.common.checks import file_name, text
 from cbq.common.tables import BLANK, aligned, data_frame, short
+from cbq.plotting import Drawn
 from cbq.report import html, parts
+from cbq.report.charts import figure_html
 from cbq.report.document import Page, Section
 
 Format = Callable[[Any], str]
@@ -115,7 +117,8 @@ class Table(ABC):
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
         name = title or type(self).__name__
-        body = [self.part(name), *map(parts.paragraph, self._below())]
+        drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
+        body = [*drawn, self.part(name), *map(parts.paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", parts.code(repeat, "how to repeat it"))]
         return Page(name, "", parts.Html(""), [Section("The table", parts.joined(body)), *how])
 

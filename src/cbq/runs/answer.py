@@ -16,19 +16,19 @@ from cbq.common.tables import short
 from cbq.fit.base import Fit
 from cbq.fit.summary import Summary
 from cbq.measures import Measure
+from cbq.plotting import Drawn, Figure
 from cbq.report.table import ArrayTable, write_page
-from cbq.runs.figures import plot_history
 from cbq.runs.goal import MAX_SHARE, Goal, Round
 from cbq.samples import Samples
 from cbq.samples.names import Names
 from cbq.samples.runs import Runs
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class History(ArrayTable):
+class History(ArrayTable, Drawn):
     """The rounds of an adaptive run, K of them.
 
     runs: (K,), the number of runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the
@@ -60,11 +60,11 @@ class History(ArrayTable):
             table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
         return table
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """A figure of the half-width against the number of runs, with the target as a dashed line."""
-        return plot_history(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+    def _figure(self) -> Figure:
+        """The half-width against the number of runs, with the target as a dashed line."""
+        from cbq.runs.figures import history_figure
+
+        return history_figure(self)
 
     def __repr__(self) -> str:
         last = ", ".join(map(short, self.half_width[-1]))
@@ -167,7 +167,7 @@ class AdaptiveAnswer:
         """The total number of runs to reach the goal, extrapolated from the last rounds; None if unknown."""
         return foreseen_runs(self.history)
 
-    def plot(self, **options: Any) -> Figure:
+    def plot(self, **options: Any) -> matplotlib.figure.Figure:
         """A figure of I over the range of the prior, with the thetas of the next runs marked.
 
         options : those of `Fit.plot`.

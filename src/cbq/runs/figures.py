@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbq.plotting import Axis, Figure, Line, Panel, draw, plain, series
+from cbq.plotting import Axis, Figure, Line, Panel, plain, series
 
 if TYPE_CHECKING:
-    import matplotlib.figure
-
     from cbq.runs.answer import History
 
-SIZE = (6.4, 4.0)  # inches
 
-
-def plot_history(history: History, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
-    """The half-width at each round against the number of runs, a line for each output, and the target."""
-    return draw(Figure.of(history_panel(history), SIZE), ax, **labels)
-
-
-def history_panel(history: History, most: int | None = None) -> Panel:
-    """The description of the figure, with at most so many outputs."""
+def history_figure(history: History, most: int | None = None) -> Figure:
+    """The half-width at each round, a line for each output (at most so many), and the target."""
     marks, C = [], history.half_width.shape[1]
     for c, (half, target) in enumerate(zip(history.half_width.T[:most], history.target.T, strict=False)):
         colour, of = series(c)["colour"], "" if C == 1 else f" of {plain(history.names.output(c))}"
@@ -31,4 +22,4 @@ def history_panel(history: History, most: int | None = None) -> Panel:
             marks.append(Line(history.runs, target, f"asked for{of}", colour, "dashed", width=1.2))
     ticks = np.unique(np.round(np.geomspace(history.runs[0], history.runs[-1], 6)))
     y = Axis("half-width of the interval of I", log=True)
-    return Panel(marks, Axis("runs", log=True, ticks=ticks.tolist()), y)
+    return Figure([[Panel(marks, Axis("runs", log=True, ticks=ticks.tolist()), y)]])

@@ -9,7 +9,7 @@ from cbq.fit.report import FitReport
 from cbq.report.charts import figure_html
 from cbq.report.document import Page, Section
 from cbq.report.parts import Html, Kind, capital, joined, paragraph
-from cbq.runs.figures import history_panel
+from cbq.runs.figures import history_figure
 
 if TYPE_CHECKING:
     from cbq.runs.answer import AdaptiveAnswer
@@ -43,4 +43,4 @@ def _course(answer: AdaptiveAnswer) -> Html:
     if len(history) < 2:
         return joined(lines)
     caption = "The half-width of the interval against the number of runs; the run stops when it is below the goal."
-    return joined([*lines, figure_html(history_panel(history, MAX_DRAWN), caption, height=240)])
+    return joined([*lines, figure_html(history_figure(history, MAX_DRAWN).panels, caption, height=240)])

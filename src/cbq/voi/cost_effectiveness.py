@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
 from cbq.common.tables import BLANK, short
 from cbq.nested.decisions import Name
+from cbq.plotting import Drawn, Figure
 from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
 from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Status = Literal["frontier", "dominated", "extendedly dominated"]
 DIGITS = 5  # significant ones of means in text
@@ -67,7 +65,7 @@ class IcerRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IcerTable(RowTable):
+class IcerTable(RowTable, Drawn):
     """The ICERs of all decisions, by rising cost. Immutable; it prints as a table.
 
     rows : one for each decision. n : the number of draws. level : of the intervals.
@@ -91,16 +89,11 @@ class IcerTable(RowTable):
         """The decisions on the frontier, by rising effect: each is the best one from its ICER on."""
         return tuple(row.decision for row in self.rows if row.status == "frontier")
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """The mean cost and effect of each decision, with a line through those of the frontier.
+    def _figure(self) -> Figure:
+        """The mean cost and effect of each decision, with a line through the frontier."""
+        from cbq.voi.figures import frontier_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_frontier
-
-        return plot_frontier(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return frontier_figure(self)
 
     def _legend(self) -> str:
         return (
@@ -224,7 +217,7 @@ def _standard_error(values: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CePlane(Table):
+class CePlane(Table, Drawn):
     """Differences of D - 1 decisions from a reference, in n draws. Immutable; it prints as a table.
 
     reference, decisions : the name of the reference, and of each other decision.
@@ -291,16 +284,11 @@ class CePlane(Table):
         inside = (east & north, east & ~north, ~east & ~north, ~east & north)
         return {name: np.mean(each, axis=0) for name, each in zip(QUADRANTS, inside, strict=True)}
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """The draws of each decision with its mean and ellipse, and the line of the willingness to pay.
+    def _figure(self) -> Figure:
+        """The draws of each decision with its mean and ellipse, and the line of the willingness to pay."""
+        from cbq.voi.figures import plane_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_plane
-
-        return plot_plane(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return plane_figure(self)
 
     columns = Table.to_columns
 

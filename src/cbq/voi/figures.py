@@ -1,6 +1,6 @@
 """Figures of decisions: EVPPI, EVPI, acceptability, the plane and its frontier, and the value of studies by their size.
 
-`..._figure` describes a figure, for pages as well, and `plot_...` draws it with matplotlib.
+`..._figure` describes a figure, which matplotlib draws, and pages as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from cbq.plotting import (
     Points,
     Rule,
     Text,
-    draw,
     plain,
     series,
     spans_decades,
@@ -36,8 +35,6 @@ from cbq.plotting import (
 from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
 
 if TYPE_CHECKING:
-    import matplotlib.figure
-
     from cbq.voi.cost_effectiveness import CePlane, IcerTable
     from cbq.voi.perfect import Evpi
     from cbq.voi.sample_information import EvsiTable
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
     from cbq.voi.variance import VarianceTable
 
 Kind = Literal["bars", "lines", "map"]
-WIDTH, HEIGHT, FRAME_HEIGHT, BAR_HEIGHT = 6.4, 4.2, 1.1, 0.36  # in inches
+WIDTH, FRAME_HEIGHT, BAR_HEIGHT = 6.4, 1.1, 0.36  # in inches
 MAP_FRAME, CELL = 2.4, 0.46  # in inches
 MARKERS_BELOW = 12  # points on a line
 MOST, MOST_LINES = 20, 8  # sets that are drawn unless more are asked for
@@ -61,13 +58,10 @@ PRICE = "willingness to pay"
 # EVPPI
 
 
-def plot_values(
-    table: EvppiTable, ax: Any = None, *, kind: Kind | None = None, most: int | None = None, **labels: str | None
-) -> matplotlib.figure.Figure:
+def values_figure(table: EvppiTable, kind: str | None = None, most: int | None = None) -> Figure:
     """A horizontal bar for each set, the largest on top; a line for each, if the willingness to pay varies; or a map.
 
-    Error bars and bands are the intervals of the table, and a dashed line is EVPI. The figure is not displayed: use
-    `figure.savefig(path)`, or pass your own `ax`.
+    Error bars and bands are the intervals of the table, and a dashed line is EVPI.
 
     kind : "bars", "lines" over the willingness to pay, or "map": the EVPPI of pairs of inputs, with that of each input
         alone on the diagonal. By default a map if the table has six pairs or more at one willingness to pay, and
@@ -75,11 +69,6 @@ def plot_values(
     most : the number of sets (of a map, inputs) that are drawn, the largest ones (default: 20 bars or inputs, 8 lines);
         the others are counted.
     """
-    return draw(values_figure(table, kind, most), ax, **labels)
-
-
-def values_figure(table: EvppiTable, kind: Kind | None = None, most: int | None = None) -> Figure:
-    """The description of the figure."""
     chosen = _kind(table) if kind is None else cast(Kind, one_of(kind, Kind, "kind"))
     number = (MOST_LINES if chosen == "lines" else MOST) if most is None else whole(most, "most", 1)
     prices = {row.willingness_to_pay for row in table.rows}
@@ -94,14 +83,14 @@ def values_figure(table: EvppiTable, kind: Kind | None = None, most: int | None 
     return _bars([row.pars for row in rows], _columns(rows, "evppi"), [evpi], what, rest=len(table.rows) - len(rows))
 
 
-def plot_reductions(table: VarianceTable, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
+def reductions_figure(table: VarianceTable) -> Figure:
     """A bar for each set with its reduction of the variance of the first output, the largest on top."""
     first = table.rows[0].output
     every = sorted((row for row in table.rows if row.output == first), key=lambda row: -row.reduction)
     rows, what = every[:MOST], f"expected reduction of the variance of {first}, {100 * table.level:.4g}% intervals"
     variance = Rule(rows[0].variance, "x", "variance", ORANGE)
     names, values = [row.pars for row in rows], _columns(rows, "reduction")
-    return draw(_bars(names, values, [variance], what, rest=len(every) - len(rows)), ax, **labels)
+    return _bars(names, values, [variance], what, rest=len(every) - len(rows))
 
 
 def _kind(table: EvppiTable) -> Kind:
@@ -132,7 +121,7 @@ def _bars(
     more = f"\n{rest} more sets, each up to {short(float(value[-1]))}, are not drawn" if rest else ""
     x = Axis(plain(what) + more, zero=True, limits=limits)
     panel = Panel([Bars(value, low, high, accent), *rules], x, Axis(names=[plain(name) for name in names]))
-    return Figure.of(panel, (WIDTH, FRAME_HEIGHT + BAR_HEIGHT * len(names)))
+    return Figure([[panel]], (WIDTH, FRAME_HEIGHT + BAR_HEIGHT * len(names)))
 
 
 def _lines(table: EvppiTable, most: int) -> Figure:
@@ -148,7 +137,7 @@ def _lines(table: EvppiTable, most: int) -> Figure:
     rest = len(sets) - len(drawn)
     label = PRICE + f"\n{rest} more sets, with smaller values, are not drawn" * bool(rest)
     y = Axis(f"EVPPI, {100 * table.level:.4g}% bands", zero=True)
-    return Figure.of(Panel(marks, Axis(label), y), (WIDTH, HEIGHT))
+    return Figure([[Panel(marks, Axis(label), y)]])
 
 
 def largest_sets(table: EvppiTable) -> list[tuple[str, list[EvppiRow]]]:
@@ -182,7 +171,7 @@ def _map(table: EvppiTable, most: int) -> Figure:
         marks.append(Text(j, i, short(float(cells[i, j])), colour=colour))
     x = Axis(f"{rest} more inputs, with smaller values, are not drawn" if rest > 0 else "", names=labels)
     size = (MAP_FRAME + CELL * max(n, 6) + 0.8, MAP_FRAME - 0.6 + CELL * max(n, 5))
-    return Figure.of(Panel(marks, x, Axis(names=labels)), size)
+    return Figure([[Panel(marks, x, Axis(names=labels))]], size)
 
 
 def pair_matrix(table: EvppiTable) -> tuple[list[str], Array]:
@@ -206,13 +195,8 @@ def at_price(row: Any) -> str:
 # Costs and effects
 
 
-def plot_acceptability(found: Acceptability, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
-    """A curve with a band for each decision, and the frontier: a wide line behind the one that is best on average."""
-    return draw(acceptability_figure(found), ax, **labels)
-
-
 def acceptability_figure(found: Acceptability) -> Figure:
-    """The description of the figure: bars if there is one willingness to pay."""
+    """A curve with a band for each decision, and the frontier: a wide line behind the one that is best on average."""
     level = f"{100 * found.level:.4g}%"
     if found.willingness_to_pay is None or len(found.willingness_to_pay) == 1:
         at = "" if found.willingness_to_pay is None else f" at a {PRICE} of {found.willingness_to_pay[0]:g}"
@@ -232,16 +216,11 @@ def acceptability_figure(found: Acceptability) -> Figure:
     frontier = np.insert(found.frontier[order], breaks, np.nan)
     marks.append(Line(np.insert(x, breaks, x[breaks]), frontier, "frontier", INK, width=5.0, opacity=0.28))
     y = Axis(f"probability of being best, {level} bands", limits=(0.0, 1.0))
-    return Figure.of(Panel(marks, Axis(PRICE), y), (WIDTH, HEIGHT))
-
-
-def plot_plane(found: CePlane, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
-    """Draws as dots, their means as crosses, and their ellipses; the origin is the reference."""
-    return draw(plane_figure(found), ax, **labels)
+    return Figure([[Panel(marks, Axis(PRICE), y)]])
 
 
 def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
-    """The description of the figure, with at most so many draws of a decision."""
+    """Draws as dots, their means as crosses, and their ellipses; the origin is the reference."""
     some = evenly(len(found.effects), most)
     marks: list[Any] = [Rule(0.0, along, "", GREY, "solid", 0.8) for along in ("x", "y")]
     for d, name in enumerate(found.decisions):
@@ -254,10 +233,10 @@ def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
     if found.willingness_to_pay is not None:
         marks.append(Rule(found.willingness_to_pay, "slope", f"{PRICE} of {found.willingness_to_pay:g}"))
     axes = [Axis(f"{what}, compared with {plain(found.reference)}") for what in ("effect", "cost")]
-    return Figure.of(Panel(marks, axes[0], axes[1]), (WIDTH, HEIGHT))
+    return Figure([[Panel(marks, axes[0], axes[1])]])
 
 
-def plot_frontier(found: IcerTable, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
+def frontier_figure(found: IcerTable) -> Figure:
     """Means of all decisions, with a line through those of the frontier and names beside the dots."""
     on = [row for row in found.rows if row.status == "frontier"]
     marks: list[Any] = [Line([row.effect for row in on], [row.cost for row in on], "frontier", BLUE, marker="o")]
@@ -270,21 +249,15 @@ def plot_frontier(found: IcerTable, ax: Any = None, **labels: str | None) -> mat
     for row in found.rows if len(found.rows) <= NAMED_BELOW else on:
         side = 1 if row.effect <= middle else -1
         marks.append(Text(row.effect, row.cost, plain(row.decision), side, -side))
-    panel = Panel(marks, Axis("mean effect"), Axis("mean cost"))
-    return draw(Figure.of(panel, (WIDTH, HEIGHT)), ax, **labels)
-
-
-def plot_evpi(found: Evpi, ax: Any, level: float, **labels: str | None) -> matplotlib.figure.Figure:
-    """A curve with its band over the willingness to pay."""
-    return draw(evpi_figure(found, level), ax, **labels)
+    return Figure([[Panel(marks, Axis("mean effect"), Axis("mean cost"))]])
 
 
 def evpi_figure(found: Evpi, level: float) -> Figure:
-    """The description of the figure."""
+    """A curve with its band over the willingness to pay."""
     x, estimate, low, high = evpi_curve(found, level)
     marks = [Line(x, estimate, width=1.8, marker="" if len(x) > 1 else "o"), Band(x, low, high)]
     y = Axis(f"EVPI per decision, {100 * level:.4g}% band", zero=True)
-    return Figure.of(Panel(marks, Axis(PRICE), y), (WIDTH, HEIGHT))
+    return Figure([[Panel(marks, Axis(PRICE), y)]])
 
 
 def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
@@ -297,13 +270,8 @@ def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
 # Studies
 
 
-def plot_evsi(table: EvsiTable, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
-    """A line with a band over the size for each willingness to pay, with EVPPI as a dashed line of the same colour."""
-    return draw(evsi_figure(table), ax, **labels)
-
-
 def evsi_figure(table: EvsiTable) -> Figure:
-    """The description of the figure."""
+    """A line with a band over the size for each willingness to pay, with EVPPI as a dashed line of the same colour."""
     marks = []
     for i, price in enumerate(drawn_prices(table.prices)):
         rows = table.at(price)
@@ -314,13 +282,8 @@ def evsi_figure(table: EvsiTable) -> Figure:
     return _by_size(marks, table.sizes, f"EVSI{each}, {100 * table.level:.4g}% bands")
 
 
-def plot_enbs(table: EnbsTable, ax: Any = None, **labels: str | None) -> matplotlib.figure.Figure:
-    """A line with a band over the size for each willingness to pay, with a large mark at the best size."""
-    return draw(enbs_figure(table), ax, **labels)
-
-
 def enbs_figure(table: EnbsTable) -> Figure:
-    """The description of the figure."""
+    """A line with a band over the size for each willingness to pay, with a large mark at the best size."""
     marks: list[Any] = []
     for i, price in enumerate(drawn_prices(table.prices)):
         rows, best, colour = table.at(price), table.best(price), series(i)["colour"]
@@ -340,4 +303,4 @@ def drawn_prices(prices: Sequence[float | None]) -> list[float | None]:
 
 def _by_size(marks: list[Any], sizes: Sequence[int], label: str) -> Figure:
     x = Axis("size of the study", log=spans_decades(np.array(sizes, dtype=float)))
-    return Figure.of(Panel(marks, x, Axis(label, zero=True)), (WIDTH, HEIGHT))
+    return Figure([[Panel(marks, x, Axis(label, zero=True))]])

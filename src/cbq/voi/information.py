@@ -15,6 +15,7 @@ from cbq.common.checks import between_0_and_1, generator, is_number, shown, whol
 from cbq.common.tables import short
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Name
+from cbq.plotting import draw
 from cbq.report.document import Page
 from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
 from cbq.samples.columns import ColumnTable, check_same_rows
@@ -32,7 +33,7 @@ from cbq.voi.perfect import multiplier, perfect_information, population_note
 from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
 DIGITS = 4  # significant digits of estimates in texts
 ROUNDING_OF_UNIT = 1e-13  # of the unit of net benefits, about what rounding leaves of them
@@ -189,17 +190,16 @@ class EvppiTable(MoneyTable):
         title: str | None = None,
         xlabel: str | None = None,
         ylabel: str | None = None,
-    ) -> Figure:
+    ) -> matplotlib.figure.Figure:
         """A figure of EVPPI: bars by set, lines over the willingness to pay, or a map of pairs of inputs.
 
         kind : "bars", "lines" or "map"; by default what suits the table.
         most : the number of sets that are drawn, the largest ones (default: 20, or 8 lines); the others are counted.
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.figures import plot_values
+        from cbq.voi.figures import values_figure
 
-        labels = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
-        return plot_values(self, ax, kind=kind, most=most, **labels)  # type: ignore[arg-type]
+        return draw(values_figure(self, kind, most), ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
         from cbq.voi.pages import table_page

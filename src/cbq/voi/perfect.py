@@ -16,12 +16,13 @@ from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.tables import data_frame
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
+from cbq.plotting import draw
 from cbq.report.table import Column, Table, digits
 from cbq.samples import Samples
 from cbq.voi.outputs import read_outputs, scale_net_benefits
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,20 +79,20 @@ class Evpi(Table):
         title: str | None = None,
         xlabel: str | None = None,
         ylabel: str | None = None,
-    ) -> Figure:
+    ) -> matplotlib.figure.Figure:
         """EVPI over the willingness to pay, with a band of this level.
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.figures import plot_evpi
+        from cbq.voi.figures import evpi_figure
 
         if self.willingness_to_pay is None:
             raise ValueError(
                 "EVPI of net benefits is one number, which has no figure: pass effects, costs and several values of "
                 "willingness_to_pay to cbq.evpi."
             )
-        level = between_0_and_1(level, "level")
-        return plot_evpi(self, ax, level, title=title, xlabel=xlabel, ylabel=ylabel)
+        figure = evpi_figure(self, between_0_and_1(level, "level"))
+        return draw(figure, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def for_population(self, population: float) -> Evpi:
         """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""

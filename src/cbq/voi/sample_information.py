@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
+from cbq.plotting import Drawn, Figure
 from cbq.report.document import Page
 from cbq.report.table import in_text
 from cbq.samples.columns import ColumnTable, check_same_rows
@@ -36,9 +37,6 @@ from cbq.voi.sets import (
     row_order,
 )
 from cbq.voi.studies import Study, as_study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_SIZES, MAX_SIZE = 1000, 10**9
 MAX_FITS = 10  # sizes whose summaries are regressed on
@@ -95,7 +93,7 @@ class EvsiRow:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EvsiTable(MoneyTable):
+class EvsiTable(MoneyTable, Drawn):
     """The EVSI of a study for several sizes. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -134,16 +132,11 @@ class EvsiTable(MoneyTable):
         covariance.setflags(write=False)
         return replace(found, covariance=covariance)
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """A figure of EVSI over the size of the study, with bands, and EVPPI, which it does not exceed, as a line.
+    def _figure(self) -> Figure:
+        """EVSI over the size of the study, with bands, and EVPPI, which it does not exceed, as a line."""
+        from cbq.voi.figures import evsi_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_evsi
-
-        return plot_evsi(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return evsi_figure(self)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
         from cbq.voi.pages import study_page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,15 +11,13 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
 from cbq.linalg.dense import eigh
+from cbq.plotting import Drawn, Figure
 from cbq.report.document import Page
 from cbq.report.table import in_text
 from cbq.voi.information import DIGITS, PricedTable, one_price
 from cbq.voi.perfect import at_least_0, multiplier
 from cbq.voi.perfect import population as people
 from cbq.voi.sample_information import EvsiRow, EvsiTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DRAWS = 20_000  # of EVSI of all sizes jointly, for probabilities
 OfSize = float | Callable[[int], float]
@@ -71,7 +68,7 @@ class EnbsRow:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EnbsTable(PricedTable):
+class EnbsTable(PricedTable, Drawn):
     """The expected net benefit of sampling for several sizes of a study. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -100,16 +97,11 @@ class EnbsTable(PricedTable):
         rows: list[EnbsRow] = self.at(willingness_to_pay)
         return max(rows, key=lambda row: row.enbs)
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """A figure of ENBS over the size of the study, with bands, and the best size marked.
+    def _figure(self) -> Figure:
+        """ENBS over the size of the study, with bands, and the best size marked."""
+        from cbq.voi.figures import enbs_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_enbs
-
-        return plot_enbs(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return enbs_figure(self)
 
     def in_words(self, willingness_to_pay: float | None = None) -> str:
         """Which size is best at one of `prices`, in a sentence without a full stop."""

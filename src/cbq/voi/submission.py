@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,18 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import between_0_and_1, generator
 from cbq.nested.decisions import Name
+from cbq.plotting import Drawn, Figure
 from cbq.report.table import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
 from cbq.voi.information import EvppiTable, values_of_information
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
 from cbq.voi.perfect import Evpi, evpi
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Acceptability(Table):
+class Acceptability(Table, Drawn):
     """The probability of each of D decisions to be best, for K values of the willingness to pay.
 
     decisions : their names.
@@ -70,16 +68,11 @@ class Acceptability(Table):
         """The probability (K,) that the decision with the largest mean net benefit is best (CEAF)."""
         return np.asarray(np.take_along_axis(self.probability, self.best[:, None], axis=1)[:, 0])
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """The curves with their bands, and the frontier on top; bars, if there is one willingness to pay.
+    def _figure(self) -> Figure:
+        """The curves with their bands, and the frontier; bars, if there is one willingness to pay."""
+        from cbq.voi.figures import acceptability_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_acceptability
-
-        return plot_acceptability(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return acceptability_figure(self)
 
     columns = Table.to_columns
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,15 +17,13 @@ from cbq.common.checks import between_0_and_1, generator
 from cbq.common.series import autocorrelation_times
 from cbq.gp.regression import Regressions, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
+from cbq.plotting import Drawn, Figure
 from cbq.report.table import Column, RowTable, in_text
 from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.information import NOTE_MISFIT, in_pool
 from cbq.voi.outputs import not_inputs, scale_columns
 from cbq.voi.sets import ColumnSet, column_sets, monotone_estimates, row_order
 from cbq.voi.uncertainty import NetBenefits, Slopes, sandwich
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_EXPONENT = 500  # of two: squares of larger or smaller outputs are not in float64
 
@@ -60,7 +58,7 @@ class VarianceRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceTable(RowTable):
+class VarianceTable(RowTable, Drawn):
     """The expected reductions of variance of all outputs and sets. Immutable; it prints as a table.
 
     rows : one for each output and set, in this order. level : of the intervals.
@@ -77,16 +75,11 @@ class VarianceTable(RowTable):
     level: float = 0.95
     notes: tuple[str, ...] = ()
 
-    def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
-    ) -> Figure:
-        """A bar for each set, the largest on top, with the variance of the output as a line; for the first output.
+    def _figure(self) -> Figure:
+        """A bar for each set, with the variance of the output as a line; for the first output."""
+        from cbq.voi.figures import reductions_figure
 
-        title, xlabel, ylabel : texts in place of those of the figure.
-        """
-        from cbq.voi.figures import plot_reductions
-
-        return plot_reductions(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
+        return reductions_figure(self)
 
     def _columns(self) -> Iterator[Column]:
         """The columns; the output is in texts only if there are several."""
