@@ -187,7 +187,8 @@ test_tables_that_may_be_misread_are_refused = refusals(
         "ids": (lambda: evpi(WHOLE), "'id' of outputs= would count as a decision, but numbers or labels the rows"),
         "inputs": (
             lambda: value(IN, ["a"], outputs=IN | OUT),
-            "'a' of outputs= would count as a decision, but is a column of pars=, too: pass the columns of net",
+            "'a' of outputs= would count as a decision, but is a column of pars=, too: "
+            "pass the columns of net benefits",
         ),
         "other columns": (
             lambda: evpi({k: v for k, v in WHOLE.items() if k != "id"}),
