@@ -125,6 +125,7 @@ EFFECTS, COSTS = {"old": 0 * RISK, "new": 1 + RISK}, {"old": 0 * RISK, "new": 20
 NET = {"old": 0 * RISK, "new": RISK}
 EVSI = cbq.evsi(NET, {"risk": RISK}, "risk", cbq.voi.studies.Normal(sd=2.0), sizes=[10, 40])
 SAMPLES = cbq.problems.get("butterfly").collect(T=8, N=10, rng=0)
+FIT = cbq.CBQ().fit(SAMPLES)
 RESULTS = {
     "evppi": cbq.voi.values_of_information(NET, {"risk": RISK}),
     "evsi": EVSI,
@@ -135,7 +136,8 @@ RESULTS = {
     "plane": cbq.voi.ce_plane((EFFECTS, COSTS), willingness_to_pay=10_000),
     "variance": cbq.voi.evppi_variance(RISK, {"risk": RISK}),
     "comparison": cbq.compare(SAMPLES, [cbq.LSMC(), cbq.KLSMC()]),
-    "suggestion": cbq.CBQ().fit(SAMPLES).suggest(3),
+    "suggestion": FIT.suggest(3),
+    "answer": cbq.expected_loss(FIT, cbq.measures.Uniform(85.0, 140.0)),
 }
 
 

@@ -23,6 +23,7 @@ from cbq.fit.thetas import FRESH
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 from cbq.report import html
+from cbq.report.table import ArrayTable
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
@@ -31,7 +32,7 @@ OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answer:
+class Answer(ArrayTable):
     """An estimate with its interval. Numbers, or arrays (K,) where there are K of them.
 
     estimate : the posterior expectation of the quantity.
@@ -85,21 +86,26 @@ class Answer:
         least = number(least, "least")
         return replace(self, estimate=number_or_array(np.maximum(self.estimate, least)), least=least)
 
-    def _repr_html_(self) -> str:
+    def to_columns(self) -> dict[str, Array]:
+        """The numbers of the answer, with the ends of a 95% interval, (1,) or (K,) each."""
         low, high = self.interval()
         names = ("estimate", "lower", "upper", "std", "posterior_std", "outer_std", "plug_in")
         numbers = (self.estimate, low, high, self.std, self.posterior_std, self.outer_std, self.plug_in)
-        columns = {name: np.ravel(number) for name, number in zip(names, numbers, strict=True)}
-        table = html.column_table(columns)
+        return {name: np.ravel(number) for name, number in zip(names, numbers, strict=True)}
+
+    def _repr_html_(self) -> str:
         about = {"outer thetas": self.n, "interval": "95%"}
-        return html.box(type(self).__name__, about, table, notes=[f"Warning: {warning}" for warning in self.warnings])
+        return html.box(type(self).__name__, about, html.column_table(self.to_columns()), notes=self._below())
+
+    def _below(self) -> list[str]:
+        return [f"Warning: {warning}" for warning in self.warnings]
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
         numbers = zip(np.ravel(self.estimate), low, high, strict=True)
         values = [f"{estimate:.6g} ({a:.6g} to {b:.6g})" for estimate, a, b in numbers]
         line = f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
-        return "\n".join([line, *(f"Warning: {warning}" for warning in self.warnings)])
+        return "\n".join([line, *self._below()])
 
 
 def answer(
