@@ -23,12 +23,12 @@ from cbq.plotting import (
     ORANGE,
     Axis,
     Band,
+    Dots,
     Figure,
     Heat,
+    Label,
     Line,
     Panel,
-    Points,
-    Text,
     Zone,
     draw,
     spans_decades,
@@ -138,7 +138,7 @@ def curve_panel(
     interval, ends = f"{100 * level:.4g}% interval", (answers.low[:, c], answers.high[:, c])
     marks: list[Any] = []
     if answers.is_observed:
-        marks.append(Points(theta, answers.mean[:, c], *ends, f"mean with {interval}"))
+        marks.append(Dots(theta, answers.mean[:, c], *ends, f"mean with {interval}"))
     else:
         marks.append(Line(theta, answers.mean[:, c], "mean", width=MEAN_WIDTH))
         if answers.has_intervals:
@@ -186,11 +186,11 @@ def map_panels(answers: AnswerGrid, c: int, true: Array | None = None) -> list[P
     far: Any = answers.theta[answers.beyond].T
     small = len(fit.theta) > MANY_THETAS
     failed = fit._marks(fit.theta).get("failed", np.zeros(len(fit.theta))) > FEW
-    dots: list[Any] = [Points(far[0], far[1], colour=ORANGE, marker="x", size=3.5, opacity=0.5)] if far.size else []
+    dots: list[Any] = [Dots(far[0], far[1], colour=ORANGE, marker="x", size=3.5, opacity=0.5)] if far.size else []
     kinds: Any = ((fit.theta[~failed], INK, "white"), (fit.theta[failed], ORANGE, "solid"))
     for place, colour, fill in kinds:
         if len(place):
-            dots.append(Points(place[:, 0], place[:, 1], colour=colour, size=2.5 if small else 4.0, fill=fill))
+            dots.append(Dots(place[:, 0], place[:, 1], colour=colour, size=2.5 if small else 4.0, fill=fill))
     x, y = (Axis(label) for label in theta_labels(fit))
     return [Panel([heat, *dots], x, y, title) for title, heat in maps]
 
@@ -211,7 +211,7 @@ def _zones(answers: AnswerGrid, x: Array) -> list[Zone]:
     return [*Zone.where(x, failed, f"f failed at more than {FEW:.0%}", "///"), *beyond]
 
 
-def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Points]:
+def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Dots]:
     """Estimates from the points of each theta alone, within the range of the curve; none on slices."""
     label, mean, std = _single_theta_estimates(fit)
     node = fit.theta[: len(mean), 0]
@@ -221,7 +221,7 @@ def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Points]:
     reach, dot = ndtri(0.5 * (1 + level)) * std[inside, c], mean[inside, c]
     many = np.sum(inside) > MANY_THETAS
     style: dict[str, Any] = {"size": 2.0, "opacity": 0.5} if many else {"size": 3.6}
-    return [Points(node[inside], dot, dot - reach, dot + reach, label, **style)]
+    return [Dots(node[inside], dot, dot - reach, dot + reach, label, **style)]
 
 
 def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
@@ -280,14 +280,14 @@ def _with_runs(panel: Panel, upcoming: Array) -> Panel:
         return panel
     (low, high), x = panel.limits[0], upcoming[:, 0]
     x = x[(x >= low) & (x <= high)]
-    points = Points(x, np.full(len(x), -np.inf), marker="^", size=5, colour=ORANGE)
-    return replace(panel, marks=[*panel.marks, points, Text(-np.inf, -np.inf, "\u25b2 next runs", 1, 1, ORANGE)])
+    points = Dots(x, np.full(len(x), -np.inf), marker="^", size=5, colour=ORANGE)
+    return replace(panel, marks=[*panel.marks, points, Label(-np.inf, -np.inf, "\u25b2 next runs", 1, 1, ORANGE)])
 
 
 def _maps(answers: AnswerGrid, outputs: Sequence[int], true: Array | None, upcoming: Array, notes: list[str]) -> Figure:
     """Maps with a row for each output."""
     rows = [map_panels(answers, c, true) for c in outputs]
-    runs = [Points(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
+    runs = [Dots(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
     rows = [[replace(panel, marks=[*panel.marks, *runs]) for panel in row] for row in rows]
     crosses = ["orange crosses: thetas beyond the observed ones"] if np.any(answers.beyond) else []
     size = (MAP_SIZE[0] * len(rows[0]), MAP_SIZE[1] * len(rows))

@@ -21,7 +21,7 @@ from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.measures import Measure
-from cbq.plotting import INK, ORANGE, Axis, Panel, Points, Rule, plain, series
+from cbq.plotting import INK, ORANGE, Axis, Dots, Panel, Rule, plain, series
 from cbq.report.charts import figure_html
 from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
@@ -208,7 +208,7 @@ def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Seq
     marks: list[Any] = [Rule(at, "y", f"{LEVEL:.0%}", ORANGE) for at in (reach, -reach)]
     for c, column in enumerate(residual.T[:MAX_DRAWN]):
         colour = series(c)["colour"] if several else INK
-        marks.append(Points(theta[:, 0], column, label=plain(outputs[c]) if several else "residual", colour=colour))
+        marks.append(Dots(theta[:, 0], column, label=plain(outputs[c]) if several else "residual", colour=colour))
     caption = f"Residuals over {names[0]}, in units of their standard deviation."
     return figure_html(Panel(marks, Axis(plain(names[0])), Axis("residual")), caption, height=200)
 

@@ -20,14 +20,14 @@ from cbq.plotting.figure import (
     Axis,
     Band,
     Bars,
+    Dots,
     Figure,
     Heat,
+    Label,
     Line,
     Mark,
     Panel,
-    Points,
     Rule,
-    Text,
     Zone,
     cut,
     placed,
@@ -152,7 +152,7 @@ def draw_mark(ax: Any, mark: Mark, panel: Panel) -> Any:
         case Band():
             low, high = (cut(end, panel.limits[1], log=panel.y.log) for end in (mark.low, mark.high))
             return ax.fill_between(mark.x, low, high, color=COLOURS[mark.colour], alpha=mark.opacity, lw=0, **common)
-        case Points():
+        case Dots():
             return _points(ax, mark, panel, common)
         case Bars():
             return _bars(ax, mark)
@@ -167,12 +167,12 @@ def draw_mark(ax: Any, mark: Mark, panel: Panel) -> Any:
             if mark.along == "slope":
                 return ax.axline((0.0, 0.0), slope=mark.at, **style)
             return ax.axvline(mark.at, **style) if mark.along == "x" else ax.axhline(mark.at, **style)
-        case Text():
+        case Label():
             return _text(ax, mark, panel)
     raise TypeError(f"{type(mark).__name__} has no drawing with matplotlib.")
 
 
-def _points(ax: Any, mark: Points, panel: Panel, common: dict[str, Any]) -> Any:
+def _points(ax: Any, mark: Dots, panel: Panel, common: dict[str, Any]) -> Any:
     colour, y = COLOURS[mark.colour], placed(mark.y, panel.limits[1])
     style: dict[str, Any] = {"color": colour, "alpha": mark.opacity, "ms": mark.size, "ls": "none", **common}
     style |= {"marker": mark.marker, "mfc": {"solid": colour}.get(mark.fill, mark.fill), "mew": 0.7}
@@ -206,7 +206,7 @@ def _heat(ax: Any, mark: Heat, panel: Panel) -> None:
         bar.formatter.set_useMathText(True)
 
 
-def _text(ax: Any, mark: Text, panel: Panel) -> None:
+def _text(ax: Any, mark: Label, panel: Panel) -> None:
     place = [float(placed(at, ends)) for at, ends in zip((mark.x, mark.y), panel.limits, strict=True)]
     style: dict[str, Any] = {"fontsize": "small", "color": "white" if mark.colour is None else COLOURS[mark.colour]}
     style |= {"ha": ("center", "left", "right")[mark.right], "va": ("center", "bottom", "top")[mark.above]}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
-from cbq.plotting.figure import Band, Heat, Mark, Panel, Points, Text, cut, placed
+from cbq.plotting.figure import Band, Dots, Heat, Label, Mark, Panel, cut, placed
 from cbq.report.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
@@ -113,7 +113,7 @@ def _mark(mark: Mark, panel: Panel) -> dict[str, Any]:
     data = {key: np.asarray(v, dtype=np.float64) if _is_column(v) else v for key, v in data.items()}
     data |= {"type": type(mark).__name__.lower(), "layer": mark.layer}
     data |= {key: _unicode(data[key]) for key in ("label", "words") if key in data}
-    if isinstance(mark, Points | Text):
+    if isinstance(mark, Dots | Label):
         data |= {along: placed(data[along], ends) for along, ends in zip("xy", panel.limits, strict=True)}
     if isinstance(mark, Band):
         data |= {key: cut(data[key], panel.limits[1], log=panel.y.log) for key in ("low", "high")}
