@@ -39,6 +39,15 @@ fit.save(path)
 assert cbq.load(path).predict([0.5]) == fit.predict([0.5])
 assert "Constant" in {row.method for row in cbq.compare(samples, {"Constant": Constant()}).rows}
 """,
+    "A table with a figure": """
+table = DoseTable([DoseRow(1.0, 0.2, 0.1, 0.3), DoseRow(100.0, 0.7, 0.5, 0.9)])
+(ax,) = table.plot(title="Doses").axes
+assert ax.get_xscale() == "log"
+assert ax.lines[0].get_ydata().tolist() == [0.2, 0.7]
+assert "0.7" in str(table)
+table.report(path)
+assert "mean response" in open(path).read()
+""",
 }
 BEFORE = """
 import sys
