@@ -72,11 +72,11 @@ def plot_fit(
 
     For p = 1 the mean is a line, with bands of intervals at `level` and at 50%. Where the band is thinner than the
     line, a second panel shows the half-width of the interval, and the error, if the truth is known. Dots with error
-    bars are estimates from the points of each theta alone: those of stage 1, or plain averages for fits without a
-    stage 1. For p = 2 there are maps of the mean and of the half-width, with dots at the observed thetas. For more
-    coordinates there is a slice along each of them, through the point `at`. Where f failed at more than a few points,
-    the background is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is
-    hatched with crosses, and maps have orange ones. No window opens and no setting of matplotlib changes: use
+    bars are estimates from the points of each theta alone: from stage 1, or plain averages for fits without a stage 1.
+    For p = 2 there are maps of the mean and of the half-width, with dots at the observed thetas. For more coordinates
+    there is a slice along each of them, through the point `at`. Where f failed at more than a few points, the background
+    is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is hatched with
+    crosses, and maps have orange ones. No window opens and no setting of matplotlib changes: use
     `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
@@ -103,7 +103,7 @@ def plot_fit(
     outputs, rest = every[:MAX_OUTPUTS], every[MAX_OUTPUTS:]
     notes = [_failed_line(fit)]
     notes += [f"{len(rest)} more outputs are not drawn: choose one by output={rest[0]}"] if rest else []
-    following = np.empty((0, fit.p)) if upcoming is None else fit._thetas(upcoming)
+    following = np.empty((0, fit.p)) if upcoming is None else _upcoming(fit, upcoming)
     if fit.p > 2:
         centre = _centre(fit, at)
         figure = _slices(fit, centre, measure, 200 if points is None else points, truth, outputs, level, notes)
@@ -141,9 +141,10 @@ def curve_panel(
         marks.append(Dots(theta, answers.mean[:, c], *ends, f"mean with {interval}"))
     else:
         marks.append(Line(theta, answers.mean[:, c], "mean", width=MEAN_WIDTH))
-        if answers.has_intervals:
+        known = not np.any(np.isnan(answers.low))
+        if known:
             marks.append(Band(theta, *ends, interval))
-        if answers.has_intervals and level > 0.5:
+        if known and level > 0.5:
             low, high = (as_columns(end)[:, c] for end in fit.interval(answers.theta, 0.5))
             marks.append(Band(theta, low, high, "50% interval", opacity=0.28))
         band_ends = [as_columns(end)[:, c] for end in fit.band(answers.theta, level)] if band else []
@@ -357,6 +358,14 @@ def _check_request(
         raise ValueError(f"band=True draws lines, for p = 1, but this fit has p = {fit.p}: use fit.band(theta).")
     if panel and (fit.p > 1 or ax is not None):
         raise ValueError("half_width=True adds a panel to a figure of its own, for p = 1: omit half_width, or ax.")
+
+
+def _upcoming(fit: Fit, upcoming: Any) -> Array:
+    """The thetas (n, p) of further runs."""
+    try:
+        return fit._thetas(upcoming)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"upcoming must be thetas of further runs: {error}") from error
 
 
 def _centre(fit: Fit, at: Any) -> Array:

@@ -1,4 +1,4 @@
-"""The report of a fit: a page with the question, the answer, what was chosen, checks, warnings and how to repeat it."""
+"""The report of a fit: a page with the question, the answer, choices, checks, warnings and how to repeat it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ MAX_TITLE, MAX_FACT = 300, 400  # characters
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """What is known about a fit and its question, and the page that says it.
+    """A fit, its question and how it was made, and the page of it.
 
-    samples, prior, truth : where known: what was observed, the distribution of theta, and the true I.
+    samples, prior, truth : where known: the samples of the fit, the distribution of theta, and the true I.
     name : of the problem. title : of the page. repeat : code or a command that makes the fit again.
     record : further facts about how it was made, such as the seed.
     first : the arguments of a notice that comes before all others, such as whether a goal was reached.
@@ -76,7 +76,7 @@ class FitReport:
     @property
     def page(self) -> Page:
         """The whole page."""
-        return replace(self, fit=self.fit._quiet)._page  # the page itself shows what was found
+        return replace(self, fit=self.fit._quiet)._page  # the page itself shows all findings
 
     @property
     def _page(self) -> Page:
@@ -149,7 +149,7 @@ class FitReport:
     def _grid(self) -> AnswerGrid:
         return AnswerGrid.of(self.fit, self.prior, self.level)
 
-    # What was chosen, checks, and how to repeat it
+    # Choices, checks, and how to repeat it
 
     def _warnings(self) -> Html:
         found = sorted(self.fit.findings, key=lambda each: each.is_remark)
@@ -222,7 +222,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> list[str]:
-    """Lines of a summary, those that are indented joined to the one before."""
+    """Lines of a summary, with indented lines joined to the one before."""
     found: list[str] = []
     for line in lines:
         if line.startswith(" ") and found:

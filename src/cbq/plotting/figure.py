@@ -357,7 +357,7 @@ def draw(
 ) -> matplotlib.figure.Figure:
     """Draw a description with matplotlib, in a figure that no window shows, or into given axes, one for each panel.
 
-    title, xlabel, ylabel : texts of the user's own, in place of those of the figure.
+    title, xlabel, ylabel : texts of the user's own, in place of the texts of the figure.
     """
     texts = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
     for name, value in texts.items():
@@ -385,7 +385,7 @@ class Drawn(ABC):
     ) -> matplotlib.figure.Figure:
         """A figure of this result, which no window shows: use `figure.savefig(path)`, or pass your own `ax`.
 
-        title, xlabel, ylabel : texts in place of those of the figure.
+        title, xlabel, ylabel : texts in place of its own.
         """
         return draw(self._figure(), ax, title=title, xlabel=xlabel, ylabel=ylabel)
 

@@ -210,7 +210,7 @@ def _text(ax: Any, mark: Label, panel: Panel) -> None:
     place = [float(placed(at, ends)) for at, ends in zip((mark.x, mark.y), panel.limits, strict=True)]
     style: dict[str, Any] = {"fontsize": "small", "color": "white" if mark.colour is None else COLOURS[mark.colour]}
     style |= {"ha": ("center", "left", "right")[mark.right], "va": ("center", "bottom", "top")[mark.above]}
-    if mark.right and not mark.above:  # hides what is behind
+    if mark.right and not mark.above:  # hide the lines behind
         style["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
     shift = (7 * mark.right, 5 * mark.above)
     ax.annotate(_fitted(mark.words), place, shift, textcoords="offset points", zorder=mark.layer, **style)

@@ -51,7 +51,7 @@ class Reader:
     remark: str = ""
 
     def html(self) -> Html:
-        """Sliders and what they read."""
+        """Sliders and their readings."""
         data = {
             "axes": list(self.axes),
             "places": [[f"{v:.{digits_apart(axis)}g}" for v in axis] for axis in self.axes],
@@ -144,7 +144,7 @@ def json_script(data: object) -> Html:
 def _plain(data: Any) -> Any:
     """Data as JSON has it, with null for numbers that are not finite.
 
-    Numbers have `DIGITS` digits; those of an array have as many of the range of each column, so that places which are
+    Numbers have `DIGITS` digits; numbers of an array have as many of the range of each column, so that places which are
     large and near to each other stay apart.
     """
     if isinstance(data, Mapping):
@@ -157,7 +157,7 @@ def _plain(data: Any) -> Any:
 
 
 def _numbers(data: Any, digits: int) -> Any:
-    """Numbers, or nested lists of them, with this many digits; null for those that are not finite."""
+    """Numbers, or nested lists of them, with this many digits; null if they are not finite."""
     if isinstance(data, list):
         return [_numbers(each, digits) for each in data]
     return float(f"{data:.{digits}g}") if isfinite(data) else None

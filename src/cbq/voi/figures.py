@@ -50,7 +50,7 @@ MOST, MOST_LINES = 20, 8  # sets that are drawn unless more are asked for
 MOST_PRICES = 5  # values of the willingness to pay with a line of their own
 MOST_DOTS = 2000  # draws of a decision in a plane
 NAMED_BELOW = 12  # decisions on a frontier that all have their names beside them
-PAIRS_FOR_MAP = 6  # from which on pairs are drawn as a map: all those of four inputs
+PAIRS_FOR_MAP = 6  # from which on pairs are drawn as a map: all pairs of four inputs
 NUMBERED = 8  # inputs of a map whose cells show their numbers
 PRICE = "willingness to pay"
 
@@ -63,7 +63,7 @@ def values_figure(table: EvppiTable, kind: str | None = None, most: int | None =
 
     Error bars and bands are the intervals of the table, and a dashed line is EVPI.
 
-    kind : "bars", "lines" over the willingness to pay, or "map": the EVPPI of pairs of inputs, with that of each input
+    kind : "bars", "lines" over the willingness to pay, or "map": the EVPPI of pairs of inputs, with each input
         alone on the diagonal. By default a map if the table has six pairs or more at one willingness to pay, and
         nothing but pairs and single inputs.
     most : the number of sets (of a map, inputs) that are drawn, the largest ones (default: 20 bars or inputs, 8 lines);
@@ -175,7 +175,7 @@ def _map(table: EvppiTable, most: int) -> Figure:
 
 
 def pair_matrix(table: EvppiTable) -> tuple[list[str], Array]:
-    """The inputs of single sets and pairs, those with the largest values first, and a matrix of EVPPI.
+    """The inputs of single sets and pairs, the largest values first, and a matrix of EVPPI.
 
     The matrix is symmetric, with single inputs on the diagonal, and NaN for sets that the table does not have.
     """
@@ -237,7 +237,7 @@ def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
 
 
 def frontier_figure(found: IcerTable) -> Figure:
-    """Means of all decisions, with a line through those of the frontier and names beside the dots."""
+    """Means of all decisions, with a line through the frontier and names beside the dots."""
     on = [row for row in found.rows if row.status == "frontier"]
     marks: list[Any] = [Line([row.effect for row in on], [row.cost for row in on], "frontier", BLUE, marker="o")]
     for status, mark in (("dominated", "x"), ("extendedly dominated", "+")):
