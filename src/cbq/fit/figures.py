@@ -74,9 +74,9 @@ def plot_fit(
     line, a second panel shows the half-width of the interval, and the error, if the truth is known. Dots with error
     bars are estimates from the points of each theta alone: from stage 1, or plain averages for fits without a stage 1.
     For p = 2 there are maps of the mean and of the half-width, with dots at the observed thetas. For more coordinates
-    there is a slice along each of them, through the point `at`. Where f failed at more than a few points, the background
-    is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is hatched with
-    crosses, and maps have orange ones. No window opens and no setting of matplotlib changes: use
+    there is a slice along each of them, through the point `at`. Where f failed at more than a few points, the
+    background is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is
+    hatched with crosses, and maps have orange ones. No window opens and no setting of matplotlib changes: use
     `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
@@ -364,7 +364,7 @@ def _upcoming(fit: Fit, upcoming: Any) -> Array:
     """The thetas (n, p) of further runs."""
     try:
         return fit._thetas(upcoming)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, MemoryError) as error:
         raise type(error)(f"upcoming must be thetas of further runs: {error}") from error
 
 

@@ -258,7 +258,7 @@ class Panel:
         if along == "y" and not axis.log:
             low, high = _with_bars(low, high, [mark for mark in marks if isinstance(mark, Dots)], bool(curves))
         wide = TEXT_MARGIN if any(isinstance(mark, Label) for mark in marks) else MARGIN
-        return (low, high) if fixed or marks is curves else _with_margin(low, high, axis, wide)
+        return (low, high) if fixed or (marks is curves and low < high) else _with_margin(low, high, axis, wide)
 
 
 def _is_curve(mark: Mark) -> bool:

@@ -99,9 +99,10 @@ def _set_common(ax: Any, along: str, panels: Sequence[Panel | None]) -> None:
 
 def draw_into(given: Any, figure: Figure, texts: Mapping[str, str | None]) -> MatplotlibFigure:
     """Draw into given axes, one for each panel. Their own labels, limits and entries of the legend stay."""
+    most = len(figure.panels)
     several = given.flat if isinstance(given, np.ndarray) else given if isinstance(given, list | tuple) else [given]
-    axes: list[Any] = list(several)
-    for ax in axes:
+    axes: list[Any] = list(several[:most])
+    for ax in axes or [given]:
         if not callable(getattr(ax, "fill_between", None)) or not hasattr(ax, "figure"):
             raise TypeError(f"ax must be axes of matplotlib, as plt.subplots() returns them, but it is {shown(ax)}.")
     explained: set[str] = set()

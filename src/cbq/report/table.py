@@ -118,18 +118,9 @@ class Table(ABC):
     def _page(self, title: str | None, repeat: str | None) -> Page:
         name = title or type(self).__name__
         drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
-        body = [*drawn, self.part(name), *map(parts.paragraph, self._below())]
+        body = [*drawn, table_html(self, name), *map(parts.paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", parts.code(repeat, "how to repeat it"))]
         return Page(name, "", parts.Html(""), [Section("The table", parts.joined(body)), *how])
-
-    def part(self, caption: str, most: int = 40) -> parts.Html:
-        """The table in a page, with its rows beyond `most` folded."""
-        (header, *rows), _ = self._cells(self._in_text(), ())
-        shown = parts.table(header, rows[:most], caption, left=self._left)
-        if len(rows) <= most:
-            return shown
-        rest = parts.table(header, rows[most:], caption, left=self._left)
-        return parts.joined([shown, parts.folded(f"{len(rows) - most} more rows", rest)])
 
     def _cells(self, columns: Iterable[Column], below: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """The lines of a table in texts, the first of which is the header, and the sentences below it.
@@ -211,6 +202,16 @@ class RowTable(Table):
     def _below(self) -> list[str]:
         numbered = [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
         return [*filter(None, [self._legend()]), *numbered, *sentences(self._remarks())]
+
+
+def table_html(table: Table, caption: str, most: int = 40) -> parts.Html:
+    """A table in a page, with its rows beyond `most` folded."""
+    (header, *rows), _ = table._cells(table._in_text(), ())
+    shown = parts.table(header, rows[:most], caption, left=table._left)
+    if len(rows) <= most:
+        return shown
+    rest = parts.table(header, rows[most:], caption, left=table._left)
+    return parts.joined([shown, parts.folded(f"{len(rows) - most} more rows", rest)])
 
 
 def sentences(remarks: Iterable[str]) -> list[str]:
