@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pytest
 
 pytest.importorskip("typer")
 
 import cbq
-from cbq.cli.decisions import read_prices
+from cbq.cli.cells import read_prices
 from cbq.cli.draws import column_names, column_sets
 from cbq.cli.sheets import read_sheet
 from command_line import ok, read, refused
@@ -74,6 +76,19 @@ def test_a_hostile_table_needs_no_option(tmp_path):
     assert written.columns["pars"] == inputs
     found = dict(zip(inputs, written.values("evppi"), strict=True))
     np.testing.assert_allclose([found[row.pars] for row in expected.rows], [row.evppi for row in expected.rows])
+
+
+def test_a_guess_is_shown_as_the_options_that_state_it(tmp_path):
+    columns = {"sim": range(N), "qaly_A": A, "qaly_B": B, "cost_A": 10 * C, "cost_B": 9 * B, "rr[1,2]": A * B, "p": C}
+    table = save(tmp_path / "psa.csv", columns)
+    guessed = ok("evppi", table, "--wtp", "100")
+    plain = " ".join(guessed.split())
+    options = [each.split(". ")[0].rstrip(".") for each in plain.split("the same as ")[1:]]
+    assert options == ["--effects qaly_A,qaly_B --costs cost_A,cost_B", "--pars 'rr[1,2]; p'"]
+    stated = ok("evppi", table, "--wtp", "100", *(part for each in options for part in shlex.split(each)))
+    numbers = guessed.split("Intervals")[0]
+    assert numbers == stated.split("Intervals")[0]
+    assert "the same as" not in stated
 
 
 def test_sets_with_commas_names_and_dependent_columns(tmp_path):

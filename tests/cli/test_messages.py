@@ -18,6 +18,7 @@ MESSAGES = {
     "budget is 1: pass budget=20 or more.": "--budget is 1: pass --budget 20 or more.",
     "pass pars=['a', 'b c'], or leave pars= out.": "pass --pars 'a,b c', or leave --pars out.",
     "dim must be 1: pass dim=1.": "--option dim must be 1: pass --option dim=1.",
+    "pars and costs need a price.": "pars and costs need a price.",
     "the budget is spent; level=0.9 is no option.": "the budget is spent; level=0.9 is no option.",
     "see my_budget=3 or --budget=3.": "see my_budget=3 or --budget=3.",
     "or make f(budget=...).": "or make f(budget=...).",

@@ -184,14 +184,15 @@ WHOLE = {"id": np.arange(N), **IN, **_net()}
 COSTED = {"qaly_old": A, "qaly_new": B, "cost_old": A + B, "cost_new": A - B}
 test_tables_that_may_be_misread_are_refused = refusals(
     {
-        "ids": (lambda: evpi(WHOLE), "'id' of outputs would count as a decision, but numbers or labels the rows"),
+        "ids": (lambda: evpi(WHOLE), "'id' of outputs= would count as a decision, but numbers or labels the rows"),
         "inputs": (
             lambda: value(IN, ["a"], outputs=IN | OUT),
-            "'a' of outputs would count as a decision, but is a column of pars, too: pass the columns of net benefits",
+            "'a' of outputs= would count as a decision, but is a column of pars=, too: "
+            "pass the columns of net benefits",
         ),
         "other columns": (
             lambda: evpi({k: v for k, v in WHOLE.items() if k != "id"}),
-            "'nb_old', 'nb_new' of outputs are net benefits, by their names, and 'a', 'b' would count as decisions",
+            "'nb_old', 'nb_new' of outputs= are net benefits, by their names, and 'a', 'b' would count as decisions",
         ),
         "effects and costs": (
             lambda: cbq.evppi_table(COSTED, IN, ["a"]),

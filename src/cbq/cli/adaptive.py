@@ -33,7 +33,7 @@ OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
 
 @dataclass(frozen=True)
-class Solving(options.Running, options.Report):
+class Solving(options.Running, options.Showing):
     """How `cbq solve` runs f."""
 
     batch: int | None = options.whole(

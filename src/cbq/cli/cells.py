@@ -15,7 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
+from math import inf
 from typing import Any
+
+import numpy as np
 
 Rows = list[tuple[int, list[str]]]  # the number of a line in its file, and its cells
 
@@ -33,6 +36,7 @@ FORMULA = re.compile(rf"\s*[{MARKS}]\s*\S")  # a mark alone, such as a dash, is 
 ESCAPABLE = re.compile(f"'*{FORMULA.pattern}")
 ESCAPED = re.compile(f"'+{FORMULA.pattern}")
 
+MAX_PRICES, MAX_SIZES = 10_000, 1000  # numbers in a list on the command line
 SAMPLE_ROWS = 50  # lines that determine the layout of a table
 MAX_TITLE_ROWS = 30  # lines in which the names of columns are searched
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})  # texts of missing values, in lower case
@@ -195,3 +199,69 @@ def as_text(cell: Any) -> Any:
 def from_text(cell: str) -> str:
     """The cell without the mark of `as_text`; other cells stay as they are."""
     return cell[1:] if ESCAPED.match(cell) and not PLAIN.fullmatch(cell[1:]) else cell
+
+
+# Lists of numbers on the command line
+
+
+def read_sizes(text: str) -> list[int]:
+    """Whole numbers, from a text with commas or ranges."""
+    sizes: list[int] = []
+    try:
+        for part in filter(str.strip, re.split("[,;]", text)):
+            first, *rest = (int(number) for number in part.split(":"))
+            last, step = rest or (first, 1)
+            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
+                raise ValueError
+            sizes += np.arange(first, last + 1, step).tolist()
+    except ValueError as error:
+        raise ValueError(
+            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
+        ) from error
+    return sizes
+
+
+def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
+    """The willingness to pay: one number, or a list of numbers, from a text with commas or a range.
+
+    kind : the convention of numbers in the files on the same command line.
+    """
+    if text is None:
+        return None
+    what = "--willingness-to-pay"
+    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
+        plain = text.replace(",", "")
+        raise ValueError(
+            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
+            f'several, as in "20000; 30000".'
+        )
+    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
+    if not 0 < len(prices) <= MAX_PRICES:
+        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
+    return prices[0] if len(prices) == 1 else prices
+
+
+def _pieces(text: str, kind: Convention, what: str) -> list[str]:
+    """The parts of a list of numbers. With decimal commas in the files, digits after a comma may be decimals."""
+    if kind is not Convention.COMMA:
+        return re.split("[,;]", text)
+    if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
+        raise ValueError(
+            f"{what} {text} could be one number or several, as the files have decimal commas: write "
+            f'{text.replace(",", ".")} if it is one, and "{text.replace(",", "; ")}" if they are several.'
+        )
+    return text.split(";" if ";" in text else ",")
+
+
+def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
+    """A number, or the numbers of a range first:last:step."""
+    numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
+    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
+    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
+        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
+    if not (last >= first and (last - first) / step < MAX_PRICES):
+        raise ValueError(
+            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
+        )
+    steps = int(np.floor((last - first) / step + 1e-9))
+    return [first + step * i for i in range(steps + 1)]

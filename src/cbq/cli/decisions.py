@@ -6,18 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
 import typer
 
 from cbq.cli import options
-from cbq.cli.cells import Convention, is_number, typed_number
-from cbq.cli.draws import Described, Draws
-from cbq.cli.tables import check_writable, command_line, write_figure, write_table
+from cbq.cli.cells import is_number, read_prices, read_sizes
+from cbq.cli.draws import Described, DrawTables
+from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
 from cbq.common.checks import listed
 from cbq.common.tables import NOTE_WIDTH
 from cbq.linalg import engine as use_engine
@@ -26,9 +24,7 @@ from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, val
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
-MAX_PRICES = 10_000
 STUDIES = ("binomial", "poisson", "normal", "survival")
-MAX_SIZES = 1000
 REPORT = "report.html"
 PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
 
@@ -100,7 +96,7 @@ class Tables:
 
     def read(self, command: str, *, valued: bool = True) -> Question:
         """Read the files. valued : whether inputs are necessary."""
-        draws = Draws.read(command, self.places, self.sheet, self.header_row, valued=valued)
+        draws = DrawTables.read(command, self.places, self.sheet, self.header_row, valued=valued)
         prices = read_prices(self.willingness_to_pay, draws.convention)
         return Question(draws, draws.describe(self.outputs, self.effects, self.costs, prices), prices)
 
@@ -144,7 +140,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class DecisionNames:
     """The names of decisions."""
 
     decisions: str | None = options.setting(
@@ -160,7 +156,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Submission(Inputs, Decisions):
+class Submission(Inputs, DecisionNames):
     """The options of the plane, and the folder of the appendix."""
 
     reference: str | None = options.setting(
@@ -224,7 +220,7 @@ class Studied(Beside):
             given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
             raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
 
-    def read(self, draws: Draws) -> studies.Study:
+    def read(self, draws: DrawTables) -> studies.Study:
         """The study, with its options."""
         lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
         if lost and self.study != "survival":
@@ -236,7 +232,7 @@ class Studied(Beside):
             return studies.Survival(until, lost or 0.0)
         return studies.Binomial() if self.study == "binomial" else studies.Poisson()
 
-    def terms(self, draws: Draws) -> dict[str, Any]:
+    def terms(self, draws: DrawTables) -> dict[str, Any]:
         """The numbers of `enbs`, by its arguments; None where they are not set."""
         names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
         return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
@@ -246,7 +242,7 @@ class Studied(Beside):
 class Question:
     """The draws with their outputs, and the willingness to pay."""
 
-    draws: Draws
+    draws: DrawTables
     described: Described
     prices: Any
 
@@ -298,7 +294,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     typer.echo(str(result))
     if beside.out is not None:
         page = table_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, _columns_of(result), result.plot, page)
+        _write_beside(beside.out, result.to_columns(), result.plot, page)
 
 
 def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
@@ -318,7 +314,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     """
     out = studied.out
     tables.check(out, tables.engine)
-    sizes = _sizes(studied.sizes)
+    sizes = read_sizes(studied.sizes)
     studied.check()
     question = tables.read(context.command_path)
     study, terms = studied.read(question.draws), studied.terms(question.draws)
@@ -342,10 +338,10 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     if out is not None:
         shown: EvsiTable | EnbsTable = result if benefit is None else benefit
         page = study_page(result, benefit, repeat=command_line(context), record=tables.record)
-        _write_beside(out, _columns_of(shown), shown.plot, page)
+        _write_beside(out, shown.to_columns(), shown.plot, page)
 
 
-def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
     """Compare decisions: ICERs, and how often each is best.
 
     Each row of the table is a draw of a probabilistic sensitivity analysis, with the effects and costs of the decisions
@@ -365,10 +361,10 @@ def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: B
     )
     if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.ceac.columns(), result.ceac.plot, page)
+        _write_beside(beside.out, result.ceac.to_columns(), result.ceac.plot, page)
 
 
-def evpi(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
     """Estimate the value of knowing all inputs before deciding.
 
     Reads the same tables as `cbq ceac`. Prints the expected value of perfect information (EVPI) with its standard error
@@ -385,7 +381,7 @@ def evpi(context: typer.Context, tables: Tables, decisions: Decisions, beside: B
     _echo_with_notes(result.evpi.to_text(level), question, result)
     if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
+        _write_beside(beside.out, result.evpi.to_columns(level), partial(result.evpi.plot, level=level), page)
 
 
 def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
@@ -424,7 +420,7 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
 
 
 def _appendix(
-    context: typer.Context, tables: Tables, decisions: Decisions, out: Path | None
+    context: typer.Context, tables: Tables, decisions: DecisionNames, out: Path | None
 ) -> tuple[Appendix, Question]:
     """The parts of an appendix that need no inputs."""
     tables.check(out)
@@ -440,15 +436,10 @@ def _echo_with_notes(text: str, question: Question, result: Appendix, more: Sequ
 
 def _write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
     """Write a table, and beside it its chart and the page of a report, and say so."""
-    write_table(out, list(columns), zip(*columns.values(), strict=True))
+    write_columns(out, columns)
     chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
     page.write(str(report))
     typer.echo(f"Written: {out}, {chart}, {report}.")
-
-
-def _columns_of(result: Any) -> dict[str, list[Any]]:
-    """The columns of a table of rows."""
-    return {name: [getattr(row, name) for row in result.rows] for name in result.columns}
 
 
 def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[str, str]) -> list[str]:
@@ -456,7 +447,7 @@ def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[
     folder.mkdir(exist_ok=True)
     written = []
     for name, columns, draw in _parts(result):
-        write_table(folder / f"{name}.csv", list(columns), zip(*columns.values(), strict=True))
+        write_columns(folder / f"{name}.csv", columns)
         written.append(f"{name}.csv")
         if draw is not None:
             write_figure(folder / f"{name}.png", draw)
@@ -468,14 +459,14 @@ def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[
 def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
     """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
     if result.icers is not None and result.plane is not None:
-        yield "icers", _columns_of(result.icers), result.icers.plot
-        yield "plane", result.plane.columns(), result.plane.plot
-    yield "ceac", result.ceac.columns(), result.ceac.plot
+        yield "icers", result.icers.to_columns(), result.icers.plot
+        yield "plane", result.plane.to_columns(), result.plane.plot
+    yield "ceac", result.ceac.to_columns(), result.ceac.plot
     level = result.ceac.level
     curve = result.evpi.willingness_to_pay is not None
-    yield "evpi", result.evpi.columns(level), partial(result.evpi.plot, level=level) if curve else None
+    yield "evpi", result.evpi.to_columns(level), partial(result.evpi.plot, level=level) if curve else None
     if result.evppi is not None:
-        yield "evppi", _columns_of(result.evppi), result.evppi.plot
+        yield "evppi", result.evppi.to_columns(), result.evppi.plot
 
 
 def _check_out(out: Path, files: list[Path]) -> None:
@@ -488,66 +479,3 @@ def _check_out(out: Path, files: list[Path]) -> None:
         beside = "the chart is a .png" if out == chart else "the report is an .html"
         raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
     check_writable(out)
-
-
-def _sizes(text: str) -> list[int]:
-    """Whole numbers, from a text with commas or ranges."""
-    sizes: list[int] = []
-    try:
-        for part in filter(str.strip, re.split("[,;]", text)):
-            first, *rest = (int(number) for number in part.split(":"))
-            last, step = rest or (first, 1)
-            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
-                raise ValueError
-            sizes += np.arange(first, last + 1, step).tolist()
-    except ValueError as error:
-        raise ValueError(
-            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
-        ) from error
-    return sizes
-
-
-def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
-    """The willingness to pay: one number, or a list of numbers, from a text with commas or a range.
-
-    kind : the convention of numbers in the files on the same command line.
-    """
-    if text is None:
-        return None
-    what = "--willingness-to-pay"
-    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
-        plain = text.replace(",", "")
-        raise ValueError(
-            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
-            f'several, as in "20000; 30000".'
-        )
-    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
-    if not 0 < len(prices) <= MAX_PRICES:
-        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
-    return prices[0] if len(prices) == 1 else prices
-
-
-def _pieces(text: str, kind: Convention, what: str) -> list[str]:
-    """The parts of a list of numbers. With decimal commas in the files, digits after a comma may be decimals."""
-    if kind is not Convention.COMMA:
-        return re.split("[,;]", text)
-    if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
-        raise ValueError(
-            f"{what} {text} could be one number or several, as the files have decimal commas: write "
-            f'{text.replace(",", ".")} if it is one, and "{text.replace(",", "; ")}" if they are several.'
-        )
-    return text.split(";" if ";" in text else ",")
-
-
-def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
-    """A number, or the numbers of a range first:last:step."""
-    numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
-    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
-    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
-        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
-    if not (last >= first and (last - first) / step < MAX_PRICES):
-        raise ValueError(
-            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
-        )
-    steps = int(np.floor((last - first) / step + 1e-9))
-    return [first + step * i for i in range(steps + 1)]

@@ -50,7 +50,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Draws:
+class DrawTables:
     """The tables on the command line: of all columns, of effects, of costs and of inputs."""
 
     command: str  # such as "cbq evppi"
@@ -68,7 +68,7 @@ class Draws:
         header_rows: Sequence[int] | None = None,
         *,
         valued: bool = True,
-    ) -> Draws:
+    ) -> DrawTables:
         """Read the files of a table, effects, costs and inputs; raise if a necessary one is missing.
 
         sheets, header_rows : as in `read_sheet`, one for all files, or one for each given file.

@@ -1,7 +1,7 @@
 """Messages of the library in the words of the command line: --on-error skip for on_error='skip'.
 
-The library names an argument as `name=value` or `name=` within a message, or as its first word. Where a message is
-shown, the options of the running command take the place of the arguments.
+The library names an argument as `name=value` or `name=` within a message, or as the subject at its beginning. Where a
+message is shown, the options of the running command take the place of the arguments.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 # Arguments of the library whose options have other names.
 OTHER_NAMES = {"executor": "workers", "rng": "seed"}
 VALUE = r"'[^']*'|\"[^\"]*\"|\[[^][]*\]|\([^()]*\)|[\w.+-]*\w"
+SUBJECT = r"(?= (?:must|is|are|has|needs|lists|holds|returns)\b)"  # after an argument at the beginning of a message
 AGAIN = re.compile(r"call \w+ again with the same arguments to resume")
 
 
@@ -29,7 +30,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     """A message of the library, with options in place of arguments."""
     if options:
         names = "|".join(map(re.escape, options))
-        message = re.sub(rf"^({names})(?= )", lambda found: options[found[1]].rstrip(" ="), message)
+        message = re.sub(rf"^({names}){SUBJECT}", lambda found: options[found[1]].rstrip(" ="), message)
         message = re.sub(
             rf"(?<![\w.-])({names})=(?!\.\.\.)({VALUE})?", lambda found: _option(options[found[1]], found[2]), message
         )

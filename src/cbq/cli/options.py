@@ -194,7 +194,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Report(Output):
+class Showing(Output):
     """The thetas of the printed estimate, and the folder of results."""
 
     at: list[str] | None = setting(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass, fields
-from math import isnan
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -12,17 +11,17 @@ import typer
 from cbq.cli import options
 from cbq.cli.estimate import Report, estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source, write_record
-from cbq.cli.tables import command_line, write_csv, write_figure
-from cbq.comparison import ComparisonRow
+from cbq.cli.tables import command_line, write_columns, write_figure
 from cbq.comparison import compare as compare_estimators
 from cbq.estimators.base import create
 from cbq.fit.base import load
 from cbq.linalg import engine as use_engine
+from cbq.report.table import is_unknown
 from cbq.samples.conditional import Family, FamilyNeeded
 
 
 @dataclass(frozen=True)
-class Estimating(options.Computing, options.Report):
+class Estimating(options.Computing, options.Showing):
     """The estimator of `cbq run`."""
 
     method: str = options.setting(f"Use this estimator: {options.ESTIMATORS}.", default="auto", metavar="NAME")
@@ -152,8 +151,8 @@ def compare(named: options.Named, sampling: IidSampling, comparing: Comparing, r
     typer.echo(str(comparison))
     if out is None:
         return
-    rows = [["" if isinstance(v, float) and isnan(v) else v for v in astuple(row)] for row in comparison.rows]
-    write_csv(out / "comparison.csv", [field.name for field in fields(ComparisonRow)], rows)
+    columns = comparison.to_columns().items()
+    write_columns(out / "comparison.csv", {n: ["" if is_unknown(each) else each for each in c] for n, c in columns})
     drawn = write_figure(out / "comparison.png", comparison.plot)
     typer.echo(f"Written: {out / 'comparison.csv'}, {drawn}.")
 

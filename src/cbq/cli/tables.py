@@ -11,7 +11,7 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
+import numpy as np
 import typer
 
 from cbq.cli.cells import as_text, is_formula
@@ -112,9 +112,10 @@ def check_writable(path: Path) -> None:
         require_packages(path, WRITTEN_BY[kind])
 
 
-def write_columns(path: Path | None, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write columns (n,) as `write_table` does."""
-    write_table(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
+def write_columns(path: Path | None, columns: Mapping[str, Any]) -> None:
+    """Write columns, arrays (n,) or lists, as `write_table` does."""
+    lists = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values())
+    write_table(path, list(columns), zip(*lists, strict=True))
 
 
 def write_figure(path: Path, draw: Callable[[], Any]) -> str:

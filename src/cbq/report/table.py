@@ -118,7 +118,7 @@ class Table(ABC):
     def _page(self, title: str | None, repeat: str | None) -> Page:
         name = title or type(self).__name__
         drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
-        body = [*drawn, table_html(self, name), *map(parts.paragraph, self._below())]
+        body = [*drawn, part_of(self, name), *map(parts.paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", parts.code(repeat, "how to repeat it"))]
         return Page(name, "", parts.Html(""), [Section("The table", parts.joined(body)), *how])
 
@@ -204,7 +204,7 @@ class RowTable(Table):
         return [*filter(None, [self._legend()]), *numbered, *sentences(self._remarks())]
 
 
-def table_html(table: Table, caption: str, most: int = 40) -> parts.Html:
+def part_of(table: Table, caption: str, most: int = 40) -> parts.Html:
     """A table in a page, with its rows beyond `most` folded."""
     (header, *rows), _ = table._cells(table._in_text(), ())
     shown = parts.table(header, rows[:most], caption, left=table._left)

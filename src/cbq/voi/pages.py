@@ -13,7 +13,7 @@ from cbq.common.tables import short
 from cbq.report.charts import Reader, figure_html, resolved
 from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, capital, code, facts, heading, joined, notice, paragraph
-from cbq.report.table import sentences, table_html
+from cbq.report.table import part_of, sentences
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, number_text
 from cbq.voi.figures import (
     PAIRS_FOR_MAP,
@@ -115,7 +115,7 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
         if sum(len(inputs_of(row)) == 2 for row in found.rows) >= PAIRS_FOR_MAP:
             pairs = "EVPPI of pairs of inputs, with each input alone on the diagonal."
             parts.append(figure_html(values_figure(found, "map").panels, pairs))
-        return joined([*parts, table_html(replace(found, rows=tuple(rows)), caption)])
+        return joined([*parts, part_of(replace(found, rows=tuple(rows)), caption)])
     over = values_figure(found, "lines", MOST_LINES).panels
     wanted = best.willingness_to_pay if at is None else at
     nearest = min(
@@ -123,7 +123,7 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
     )
     first = [row for row in rows if row.willingness_to_pay == nearest]
     others = [row for row in rows if row.willingness_to_pay != nearest]
-    table = table_html(replace(found, rows=(*first, *others)), caption, len(first))
+    table = part_of(replace(found, rows=(*first, *others)), caption, len(first))
     drawn = figure_html(over, "EVPPI over the willingness to pay.", reader=READER)
     return joined([*parts, _values_reader(found).html(), drawn, table])
 
@@ -216,7 +216,7 @@ def _evsi(found: EvsiTable) -> Html:
 
 
 def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Html]:
-    table = table_html(found, f"{name} with {100 * found.level:.4g}% intervals.")
+    table = part_of(found, f"{name} with {100 * found.level:.4g}% intervals.")
     return [figure_html(figure.panels, f"{name} over the size of the study."), table]
 
 
@@ -260,7 +260,7 @@ def _ratios(found: IcerTable) -> list[Html]:
         f"{100 * found.level:.4g}%: of the willingness to pay from which on a decision is better than the one it is "
         f"compared with, over the draws; infinite if in some of them it never is."
     )
-    return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), table_html(found, caption)]
+    return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), part_of(found, caption)]
 
 
 def _plane(found: CePlane) -> list[Html]:
@@ -282,7 +282,7 @@ def _acceptability(found: Acceptability, perfect: Evpi) -> Html:
         "to choose is that with the largest mean net benefit, which need not be the one that is best most often."
     )
     table, panels = (
-        table_html(found, f"Probability of being best, from {found.n} draws."),
+        part_of(found, f"Probability of being best, from {found.n} draws."),
         acceptability_figure(found).panels,
     )
     if found.willingness_to_pay is None or len(found.willingness_to_pay) == 1:

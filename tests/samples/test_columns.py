@@ -8,8 +8,7 @@ from cbq.samples.columns import find_summary
 
 pytest.importorskip("typer")
 
-from cbq.cli.cells import Convention, typed_number
-from cbq.cli.decisions import read_prices
+from cbq.cli.cells import Convention, read_prices, typed_number
 from command_line import ok, refused
 
 N = 200
