@@ -187,11 +187,12 @@ class Outcome:
     @classmethod
     def of_fit(cls, fit: Fit, theta: npt.ArrayLike, *, size: int, of: Of, rng: np.random.Generator | int) -> Outcome:
         """From the arguments of `fit.outcome`."""
-        fit.emulator.require_draws()
+        thetas = fit._thetas(theta)
         if not is_whole(size, LEAST):
             raise ValueError(f"size must be a whole number of points, {LEAST} or more, but it is {shown(size)}.")
-        thetas = fit._thetas(theta)
-        return cls(fit, thetas, int(size), one_of(of, Of, "of"), tuple(generator(rng).spawn(len(thetas))))
+        rngs = tuple(generator(rng).spawn(len(thetas)))
+        fit.emulator.require_draws()
+        return cls(fit, thetas, int(size), one_of(of, Of, "of"), rngs)
 
     def mean(self, level: float | None = None) -> Array | Triple:
         """I(theta), the mean of the distribution: `fit.predict` and, with `level`, `fit.interval`."""
