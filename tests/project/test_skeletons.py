@@ -39,18 +39,14 @@ fit.save(path)
 assert cbq.load(path).predict([0.5]) == fit.predict([0.5])
 assert "Constant" in {row.method for row in cbq.compare(samples, {"Constant": Constant()}).rows}
 """,
-    "A table": """
-table = WidthTable.of(fit, np.linspace(0.2, 0.8, 5))
-assert str(table).split()[:2] == ["theta", "half-width"] and len(table.to_frame()) == 5
-assert list(table.to_columns()) == ["theta", "half_width", "n", "note"] and table.to_columns()["n"] == [12] * 5
-""",
-    "A figure": """
-import matplotlib
-
-matplotlib.use("agg")
-axes = plot_widths(table, xlabel="speed").axes[0]
-assert (axes.get_xlabel(), axes.get_ylabel()) == ("speed", "half-width of 95% intervals")
-assert "half-width" in str(widths_part(table))
+    "A table with a figure": """
+table = DoseTable([DoseRow(1.0, 0.2, 0.1, 0.3), DoseRow(100.0, 0.7, 0.5, 0.9)])
+(ax,) = table.plot(title="Doses").axes
+assert ax.get_xscale() == "log"
+assert ax.lines[0].get_ydata().tolist() == [0.2, 0.7]
+assert "0.7" in str(table)
+table.report(path)
+assert "mean response" in open(path).read()
 """,
 }
 BEFORE = """

@@ -9,7 +9,7 @@ import numpy as np
 from cbq.common.arrays import Array, Booleans
 from cbq.common.tables import short
 from cbq.comparison.table import Comparison
-from cbq.plotting import BLUE, GREY, ORANGE, Axis, Figure, Line, Panel, Points, Rule, Text, draw, plain, series
+from cbq.plotting import BLUE, GREY, ORANGE, Axis, Dots, Figure, Label, Line, Panel, Rule, draw, plain, series
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -72,14 +72,14 @@ def _dots(comparison: Comparison, output: int | str | None, field: str, label: s
         if not shown.size:
             known = values[name][~np.isnan(values[name])]
             text = short(float(np.median(known)), 2) if known.size else "no estimate"
-            marks.append(Text(-np.inf, i, text, right=1, colour=GREY))
+            marks.append(Label(-np.inf, i, text, right=1, colour=GREY))
             continue
         best = not left_out and medians[name] == min(medians.values()) and len(medians) > 1
         colour = ORANGE if best else BLUE
         if len(shown) > 1:
-            marks.append(Points(shown, np.full(len(shown), i), colour=colour, fill="none", opacity=0.6))
-        marks.append(Points([medians[name]], [i], colour=colour, size=7))
-        marks.append(Text(float(shown.max()), i, short(medians[name], 2), right=1))
+            marks.append(Dots(shown, np.full(len(shown), i), colour=colour, fill="none", opacity=0.6))
+        marks.append(Dots([medians[name]], [i], colour=colour, size=7))
+        marks.append(Label(float(shown.max()), i, short(medians[name], 2), right=1))
     limits = _log_limits(np.concatenate(list(drawable.values())), *DOTS_MARGINS)
     return Panel(marks, Axis(label, log=True, limits=limits), Axis(names=list(values)))
 
@@ -95,7 +95,7 @@ def _lines(comparison: Comparison, output: int | str | None, field: str, label: 
         x, y = sizes[name][_is_drawable(every)], every[_is_drawable(every)]
         at, style = np.unique(x), series(i)
         if len(x) > len(at):
-            marks.append(Points(x, y, colour=style["colour"], size=3, opacity=0.35))
+            marks.append(Dots(x, y, colour=style["colour"], size=3, opacity=0.35))
         medians = [float(np.median(y[x == each])) for each in at]
         marks.append(Line(at, medians, name if name in known else f"{name} (no estimate)", **style))
     every = np.concatenate(list(values.values()))

@@ -89,7 +89,7 @@ class AnswerGrid:
 
     @cached_property
     def digits(self) -> list[int]:
-        """Those with which the thetas can be told apart, for each coordinate."""
+        """The digits with which thetas can be told apart, for each coordinate."""
         return [digits_apart(column) for column in self.theta.T]
 
     def place(self, names: Sequence[str], rows: Integers) -> str:
@@ -110,7 +110,7 @@ class AnswerGrid:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether the fit has some."""
+        """Whether the fit has intervals, all of them finite."""
         return bool(np.all(np.isfinite(self.low)))
 
     def reader(self, key: str, names: Sequence[str], outputs: Sequence[str]) -> Reader:
@@ -168,7 +168,7 @@ def smallest_and_largest(low: Array, high: Array) -> tuple[Extreme, Extreme]:
 
 
 def extremes_in_words(grid: AnswerGrid, c: int, name: str, names: Sequence[str]) -> str:
-    """A sentence on where output c, which has this name, is smallest and largest; names: those of theta."""
+    """A sentence on where output c, which has this name, is smallest and largest; names: of theta."""
     mean, half = grid.mean[:, c], grid.half_width[:, c]
     if len(mean) == 1:
         return f"{capital(name)} is {resolved(float(mean[0]), float(half[0]))} {grid.place(names, np.array([0]))}."

@@ -23,12 +23,12 @@ from cbq.plotting import (
     ORANGE,
     Axis,
     Band,
+    Dots,
     Figure,
     Heat,
+    Label,
     Line,
     Panel,
-    Points,
-    Text,
     Zone,
     draw,
     spans_decades,
@@ -72,10 +72,10 @@ def plot_fit(
 
     For p = 1 the mean is a line, with bands of intervals at `level` and at 50%. Where the band is thinner than the
     line, a second panel shows the half-width of the interval, and the error, if the truth is known. Dots with error
-    bars are estimates from the points of each theta alone: those of stage 1, or plain averages for fits without a
-    stage 1. For p = 2 there are maps of the mean and of the half-width, with dots at the observed thetas. For more
-    coordinates there is a slice along each of them, through the point `at`. Where f failed at more than a few points,
-    the background is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is
+    bars are estimates from the points of each theta alone: from stage 1, or plain averages for fits without a stage 1.
+    For p = 2 there are maps of the mean and of the half-width, with dots at the observed thetas. For more coordinates
+    there is a slice along each of them, through the point `at`. Where f failed at more than a few points, the
+    background is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the background is
     hatched with crosses, and maps have orange ones. No window opens and no setting of matplotlib changes: use
     `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
@@ -103,7 +103,7 @@ def plot_fit(
     outputs, rest = every[:MAX_OUTPUTS], every[MAX_OUTPUTS:]
     notes = [_failed_line(fit)]
     notes += [f"{len(rest)} more outputs are not drawn: choose one by output={rest[0]}"] if rest else []
-    following = np.empty((0, fit.p)) if upcoming is None else fit._thetas(upcoming)
+    following = np.empty((0, fit.p)) if upcoming is None else _upcoming(fit, upcoming)
     if fit.p > 2:
         centre = _centre(fit, at)
         figure = _slices(fit, centre, measure, 200 if points is None else points, truth, outputs, level, notes)
@@ -138,12 +138,13 @@ def curve_panel(
     interval, ends = f"{100 * level:.4g}% interval", (answers.low[:, c], answers.high[:, c])
     marks: list[Any] = []
     if answers.is_observed:
-        marks.append(Points(theta, answers.mean[:, c], *ends, f"mean with {interval}"))
+        marks.append(Dots(theta, answers.mean[:, c], *ends, f"mean with {interval}"))
     else:
         marks.append(Line(theta, answers.mean[:, c], "mean", width=MEAN_WIDTH))
-        if answers.has_intervals:
+        known = not np.any(np.isnan(answers.low))
+        if known:
             marks.append(Band(theta, *ends, interval))
-        if answers.has_intervals and level > 0.5:
+        if known and level > 0.5:
             low, high = (as_columns(end)[:, c] for end in fit.interval(answers.theta, 0.5))
             marks.append(Band(theta, low, high, "50% interval", opacity=0.28))
         band_ends = [as_columns(end)[:, c] for end in fit.band(answers.theta, level)] if band else []
@@ -186,11 +187,11 @@ def map_panels(answers: AnswerGrid, c: int, true: Array | None = None) -> list[P
     far: Any = answers.theta[answers.beyond].T
     small = len(fit.theta) > MANY_THETAS
     failed = fit._marks(fit.theta).get("failed", np.zeros(len(fit.theta))) > FEW
-    dots: list[Any] = [Points(far[0], far[1], colour=ORANGE, marker="x", size=3.5, opacity=0.5)] if far.size else []
+    dots: list[Any] = [Dots(far[0], far[1], colour=ORANGE, marker="x", size=3.5, opacity=0.5)] if far.size else []
     kinds: Any = ((fit.theta[~failed], INK, "white"), (fit.theta[failed], ORANGE, "solid"))
     for place, colour, fill in kinds:
         if len(place):
-            dots.append(Points(place[:, 0], place[:, 1], colour=colour, size=2.5 if small else 4.0, fill=fill))
+            dots.append(Dots(place[:, 0], place[:, 1], colour=colour, size=2.5 if small else 4.0, fill=fill))
     x, y = (Axis(label) for label in theta_labels(fit))
     return [Panel([heat, *dots], x, y, title) for title, heat in maps]
 
@@ -211,7 +212,7 @@ def _zones(answers: AnswerGrid, x: Array) -> list[Zone]:
     return [*Zone.where(x, failed, f"f failed at more than {FEW:.0%}", "///"), *beyond]
 
 
-def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Points]:
+def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Dots]:
     """Estimates from the points of each theta alone, within the range of the curve; none on slices."""
     label, mean, std = _single_theta_estimates(fit)
     node = fit.theta[: len(mean), 0]
@@ -221,7 +222,7 @@ def _nodes(fit: Fit, c: int, x: Array, level: float) -> list[Points]:
     reach, dot = ndtri(0.5 * (1 + level)) * std[inside, c], mean[inside, c]
     many = np.sum(inside) > MANY_THETAS
     style: dict[str, Any] = {"size": 2.0, "opacity": 0.5} if many else {"size": 3.6}
-    return [Points(node[inside], dot, dot - reach, dot + reach, label, **style)]
+    return [Dots(node[inside], dot, dot - reach, dot + reach, label, **style)]
 
 
 def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
@@ -280,14 +281,14 @@ def _with_runs(panel: Panel, upcoming: Array) -> Panel:
         return panel
     (low, high), x = panel.limits[0], upcoming[:, 0]
     x = x[(x >= low) & (x <= high)]
-    points = Points(x, np.full(len(x), -np.inf), marker="^", size=5, colour=ORANGE)
-    return replace(panel, marks=[*panel.marks, points, Text(-np.inf, -np.inf, "\u25b2 next runs", 1, 1, ORANGE)])
+    points = Dots(x, np.full(len(x), -np.inf), marker="^", size=5, colour=ORANGE)
+    return replace(panel, marks=[*panel.marks, points, Label(-np.inf, -np.inf, "\u25b2 next runs", 1, 1, ORANGE)])
 
 
 def _maps(answers: AnswerGrid, outputs: Sequence[int], true: Array | None, upcoming: Array, notes: list[str]) -> Figure:
     """Maps with a row for each output."""
     rows = [map_panels(answers, c, true) for c in outputs]
-    runs = [Points(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
+    runs = [Dots(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
     rows = [[replace(panel, marks=[*panel.marks, *runs]) for panel in row] for row in rows]
     crosses = ["orange crosses: thetas beyond the observed ones"] if np.any(answers.beyond) else []
     size = (MAP_SIZE[0] * len(rows[0]), MAP_SIZE[1] * len(rows))
@@ -357,6 +358,14 @@ def _check_request(
         raise ValueError(f"band=True draws lines, for p = 1, but this fit has p = {fit.p}: use fit.band(theta).")
     if panel and (fit.p > 1 or ax is not None):
         raise ValueError("half_width=True adds a panel to a figure of its own, for p = 1: omit half_width, or ax.")
+
+
+def _upcoming(fit: Fit, upcoming: Any) -> Array:
+    """The thetas (n, p) of further runs."""
+    try:
+        return fit._thetas(upcoming)
+    except (TypeError, ValueError, MemoryError) as error:
+        raise type(error)(f"upcoming must be thetas of further runs: {error}") from error
 
 
 def _centre(fit: Fit, at: Any) -> Array:

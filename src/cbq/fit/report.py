@@ -1,4 +1,4 @@
-"""The report of a fit: a page with the question, the answer, what was chosen, checks, warnings and how to repeat it."""
+"""The report of a fit: a page with the question, the answer, choices, checks, warnings and how to repeat it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.measures import Measure
-from cbq.plotting import INK, ORANGE, Axis, Panel, Points, Rule, plain, series
+from cbq.plotting import INK, ORANGE, Axis, Dots, Panel, Rule, plain, series
 from cbq.report.charts import figure_html
 from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
@@ -32,9 +32,9 @@ MAX_TITLE, MAX_FACT = 300, 400  # characters
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """What is known about a fit and its question, and the page that says it.
+    """A fit, its question and how it was made, and the page of it.
 
-    samples, prior, truth : where known: what was observed, the distribution of theta, and the true I.
+    samples, prior, truth : where known: the samples of the fit, the distribution of theta, and the true I.
     name : of the problem. title : of the page. repeat : code or a command that makes the fit again.
     record : further facts about how it was made, such as the seed.
     first : the arguments of a notice that comes before all others, such as whether a goal was reached.
@@ -76,7 +76,7 @@ class FitReport:
     @property
     def page(self) -> Page:
         """The whole page."""
-        return replace(self, fit=self.fit._quiet)._page  # the page itself shows what was found
+        return replace(self, fit=self.fit._quiet)._page  # the page itself shows all findings
 
     @property
     def _page(self) -> Page:
@@ -149,7 +149,7 @@ class FitReport:
     def _grid(self) -> AnswerGrid:
         return AnswerGrid.of(self.fit, self.prior, self.level)
 
-    # What was chosen, checks, and how to repeat it
+    # Choices, checks, and how to repeat it
 
     def _warnings(self) -> Html:
         found = sorted(self.fit.findings, key=lambda each: each.is_remark)
@@ -208,7 +208,7 @@ def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Seq
     marks: list[Any] = [Rule(at, "y", f"{LEVEL:.0%}", ORANGE) for at in (reach, -reach)]
     for c, column in enumerate(residual.T[:MAX_DRAWN]):
         colour = series(c)["colour"] if several else INK
-        marks.append(Points(theta[:, 0], column, label=plain(outputs[c]) if several else "residual", colour=colour))
+        marks.append(Dots(theta[:, 0], column, label=plain(outputs[c]) if several else "residual", colour=colour))
     caption = f"Residuals over {names[0]}, in units of their standard deviation."
     return figure_html(Panel(marks, Axis(plain(names[0])), Axis("residual")), caption, height=200)
 
@@ -222,7 +222,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> list[str]:
-    """Lines of a summary, those that are indented joined to the one before."""
+    """Lines of a summary, with indented lines joined to the one before."""
     found: list[str] = []
     for line in lines:
         if line.startswith(" ") and found:

@@ -51,7 +51,7 @@ def observed_range(theta: Array) -> Array:
 
 
 def theta_range(theta: Array, prior: Measure | None) -> Array:
-    """The range that figures cover, (2, p): that of the prior and of the observed thetas (T, p)."""
+    """The range that figures cover, (2, p): the ranges of the prior and of the observed thetas (T, p)."""
     if prior is None:
         return observed_range(theta)
     ends = prior_range(prior)

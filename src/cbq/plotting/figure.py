@@ -78,8 +78,8 @@ class Band(Mark):
 
 
 @dataclass(frozen=True, eq=False)
-class Points(Mark):
-    """Points at x and y (n,), with bars from low to high (n,) if they are given; -inf is the lower edge of the panel.
+class Dots(Mark):
+    """Dots at x and y (n,), with bars from low to high (n,) if they are given; -inf is the lower edge of the panel.
 
     fill : "solid" in the colour, "white" with an edge in the colour, or "none" for rings.
     size : in points.
@@ -192,7 +192,7 @@ class Rule(Mark):
 
 
 @dataclass(frozen=True, eq=False)
-class Text(Mark):
+class Label(Mark):
     """Words right (1) or left (-1) of a place, above (1) or below (-1), or centred on it (0).
 
     -inf is an edge of the panel.
@@ -256,9 +256,9 @@ class Panel:
         fixed = any(isinstance(mark, Heat) and mark.is_grid for mark in marks)
         low, high = _around([v for mark in marks for v in mark.values(along)], axis)
         if along == "y" and not axis.log:
-            low, high = _with_bars(low, high, [mark for mark in marks if isinstance(mark, Points)], bool(curves))
-        wide = TEXT_MARGIN if any(isinstance(mark, Text) for mark in marks) else MARGIN
-        return (low, high) if fixed or marks is curves else _with_margin(low, high, axis, wide)
+            low, high = _with_bars(low, high, [mark for mark in marks if isinstance(mark, Dots)], bool(curves))
+        wide = TEXT_MARGIN if any(isinstance(mark, Label) for mark in marks) else MARGIN
+        return (low, high) if fixed or (marks is curves and low < high) else _with_margin(low, high, axis, wide)
 
 
 def _is_curve(mark: Mark) -> bool:
@@ -278,7 +278,7 @@ def _around(values: Iterable[Array], axis: Axis) -> tuple[float, float]:
     return (min(low, 0.0), max(high, 0.0)) if axis.zero else (low, high)
 
 
-def _with_bars(low: float, high: float, points: Sequence[Points], curves: bool) -> tuple[float, float]:
+def _with_bars(low: float, high: float, points: Sequence[Dots], curves: bool) -> tuple[float, float]:
     """The same with the bars of points, which reach half of the range further at most if there are curves."""
     ends = [np.asarray(end) for each in points if each.low is not None for end in (each.low, each.high)]
     ends = [end[np.isfinite(end)] for end in ends]
@@ -357,7 +357,7 @@ def draw(
 ) -> matplotlib.figure.Figure:
     """Draw a description with matplotlib, in a figure that no window shows, or into given axes, one for each panel.
 
-    title, xlabel, ylabel : texts of the user's own, in place of those of the figure.
+    title, xlabel, ylabel : texts of the user's own, in place of the texts of the figure.
     """
     texts = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
     for name, value in texts.items():
@@ -385,7 +385,7 @@ class Drawn(ABC):
     ) -> matplotlib.figure.Figure:
         """A figure of this result, which no window shows: use `figure.savefig(path)`, or pass your own `ax`.
 
-        title, xlabel, ylabel : texts in place of those of the figure.
+        title, xlabel, ylabel : texts in place of its own.
         """
         return draw(self._figure(), ax, title=title, xlabel=xlabel, ylabel=ylabel)
 

@@ -20,14 +20,14 @@ from cbq.plotting.figure import (
     Axis,
     Band,
     Bars,
+    Dots,
     Figure,
     Heat,
+    Label,
     Line,
     Mark,
     Panel,
-    Points,
     Rule,
-    Text,
     Zone,
     cut,
     placed,
@@ -99,9 +99,10 @@ def _set_common(ax: Any, along: str, panels: Sequence[Panel | None]) -> None:
 
 def draw_into(given: Any, figure: Figure, texts: Mapping[str, str | None]) -> MatplotlibFigure:
     """Draw into given axes, one for each panel. Their own labels, limits and entries of the legend stay."""
+    most = len(figure.panels)
     several = given.flat if isinstance(given, np.ndarray) else given if isinstance(given, list | tuple) else [given]
-    axes: list[Any] = list(several)
-    for ax in axes:
+    axes: list[Any] = list(several[:most])
+    for ax in axes or [given]:
         if not callable(getattr(ax, "fill_between", None)) or not hasattr(ax, "figure"):
             raise TypeError(f"ax must be axes of matplotlib, as plt.subplots() returns them, but it is {shown(ax)}.")
     explained: set[str] = set()
@@ -152,7 +153,7 @@ def draw_mark(ax: Any, mark: Mark, panel: Panel) -> Any:
         case Band():
             low, high = (cut(end, panel.limits[1], log=panel.y.log) for end in (mark.low, mark.high))
             return ax.fill_between(mark.x, low, high, color=COLOURS[mark.colour], alpha=mark.opacity, lw=0, **common)
-        case Points():
+        case Dots():
             return _points(ax, mark, panel, common)
         case Bars():
             return _bars(ax, mark)
@@ -167,12 +168,12 @@ def draw_mark(ax: Any, mark: Mark, panel: Panel) -> Any:
             if mark.along == "slope":
                 return ax.axline((0.0, 0.0), slope=mark.at, **style)
             return ax.axvline(mark.at, **style) if mark.along == "x" else ax.axhline(mark.at, **style)
-        case Text():
+        case Label():
             return _text(ax, mark, panel)
     raise TypeError(f"{type(mark).__name__} has no drawing with matplotlib.")
 
 
-def _points(ax: Any, mark: Points, panel: Panel, common: dict[str, Any]) -> Any:
+def _points(ax: Any, mark: Dots, panel: Panel, common: dict[str, Any]) -> Any:
     colour, y = COLOURS[mark.colour], placed(mark.y, panel.limits[1])
     style: dict[str, Any] = {"color": colour, "alpha": mark.opacity, "ms": mark.size, "ls": "none", **common}
     style |= {"marker": mark.marker, "mfc": {"solid": colour}.get(mark.fill, mark.fill), "mew": 0.7}
@@ -206,11 +207,11 @@ def _heat(ax: Any, mark: Heat, panel: Panel) -> None:
         bar.formatter.set_useMathText(True)
 
 
-def _text(ax: Any, mark: Text, panel: Panel) -> None:
+def _text(ax: Any, mark: Label, panel: Panel) -> None:
     place = [float(placed(at, ends)) for at, ends in zip((mark.x, mark.y), panel.limits, strict=True)]
     style: dict[str, Any] = {"fontsize": "small", "color": "white" if mark.colour is None else COLOURS[mark.colour]}
     style |= {"ha": ("center", "left", "right")[mark.right], "va": ("center", "bottom", "top")[mark.above]}
-    if mark.right and not mark.above:  # hides what is behind
+    if mark.right and not mark.above:  # hide the lines behind
         style["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
     shift = (7 * mark.right, 5 * mark.above)
     ax.annotate(_fitted(mark.words), place, shift, textcoords="offset points", zorder=mark.layer, **style)

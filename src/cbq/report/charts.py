@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
-from cbq.plotting.figure import Band, Heat, Mark, Panel, Points, Text, cut, placed
+from cbq.plotting.figure import Band, Dots, Heat, Label, Mark, Panel, cut, placed
 from cbq.report.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
@@ -51,7 +51,7 @@ class Reader:
     remark: str = ""
 
     def html(self) -> Html:
-        """Sliders and what they read."""
+        """Sliders and their readings."""
         data = {
             "axes": list(self.axes),
             "places": [[f"{v:.{digits_apart(axis)}g}" for v in axis] for axis in self.axes],
@@ -113,7 +113,7 @@ def _mark(mark: Mark, panel: Panel) -> dict[str, Any]:
     data = {key: np.asarray(v, dtype=np.float64) if _is_column(v) else v for key, v in data.items()}
     data |= {"type": type(mark).__name__.lower(), "layer": mark.layer}
     data |= {key: _unicode(data[key]) for key in ("label", "words") if key in data}
-    if isinstance(mark, Points | Text):
+    if isinstance(mark, Dots | Label):
         data |= {along: placed(data[along], ends) for along, ends in zip("xy", panel.limits, strict=True)}
     if isinstance(mark, Band):
         data |= {key: cut(data[key], panel.limits[1], log=panel.y.log) for key in ("low", "high")}
@@ -144,7 +144,7 @@ def json_script(data: object) -> Html:
 def _plain(data: Any) -> Any:
     """Data as JSON has it, with null for numbers that are not finite.
 
-    Numbers have `DIGITS` digits; those of an array have as many of the range of each column, so that places which are
+    Numbers have `DIGITS` digits; numbers of an array have as many of the range of each column, so that places which are
     large and near to each other stay apart.
     """
     if isinstance(data, Mapping):
@@ -157,7 +157,7 @@ def _plain(data: Any) -> Any:
 
 
 def _numbers(data: Any, digits: int) -> Any:
-    """Numbers, or nested lists of them, with this many digits; null for those that are not finite."""
+    """Numbers, or nested lists of them, with this many digits; null if they are not finite."""
     if isinstance(data, list):
         return [_numbers(each, digits) for each in data]
     return float(f"{data:.{digits}g}") if isfinite(data) else None

@@ -125,7 +125,7 @@
       add(svg, "path", { d: path(mark.x, mark.y, at), ...stroke(mark) });
       if (mark.marker) mark.x.forEach((x, i) => mark.y[i] !== null && symbol(svg, mark, at.x(x), at.y(mark.y[i]), 3.2));
     },
-    points(svg, mark, at) {
+    dots(svg, mark, at) {
       mark.x.forEach((x, i) => {
         if (mark.y[i] === null) return;
         if (mark.low) add(svg, "line", { x1: at.x(x), x2: at.x(x), y1: at.y(mark.low[i]), y2: at.y(mark.high[i]), stroke: colourOf(mark), "stroke-opacity": 0.6 * mark.opacity });
@@ -162,7 +162,7 @@
         add(text, "title", {}, at.names[i]);
       });
     },
-    text(svg, mark, at) {
+    label(svg, mark, at) {
       const cell = at.x(1) - at.x(0), anchor = ["middle", "start", "end"].at(mark.right);
       if (!mark.right && at.names.length && CHARACTER * mark.words.length > cell) return; // a number in a cell
       const x = Math.min(Math.max(at.x(mark.x), at.left), at.right) + 7 * mark.right, y = at.y(mark.y) + 4 - 11 * mark.above;
@@ -202,7 +202,7 @@
       seen.add(mark.label);
       const item = add(legend, "li"), drawing = picture(item, svg, 22);
       if (mark.type === "line" || mark.type === "rule") add(drawing, "line", { x1: 0, x2: 22, y1: 6, y2: 6, ...stroke(mark) });
-      if (mark.type === "points" || mark.marker) symbol(drawing, mark, 11, 6, 3.5);
+      if (mark.type === "dots" || mark.marker) symbol(drawing, mark, 11, 6, 3.5);
       if (mark.type === "band" || mark.type === "zone") add(drawing, "rect", { x: 0, y: 1, width: 22, height: 10, fill: mark.type === "zone" ? "var(--zone)" : colourOf(mark), "fill-opacity": 0.06 + 1.3 * (mark.opacity || 0.12) });
       say(item, mark.label);
     }

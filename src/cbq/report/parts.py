@@ -46,7 +46,7 @@ def bullets(items: Iterable[str]) -> Html:
 
 
 def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Html:
-    """A box that says something which must not be overlooked, and what to do about it."""
+    """A box with a message that must not be overlooked, and its remedy."""
     advice = f"<p><strong>What to do:</strong> {words(remedy)}</p>" if remedy else ""
     strong = f"<strong>{words(title)}</strong> " if title else ""
     role = "alert" if kind == "warning" else "note"

@@ -21,13 +21,13 @@ from cbq.plotting import (
     Axis,
     Band,
     Bars,
+    Dots,
     Figure,
     Heat,
+    Label,
     Line,
     Panel,
-    Points,
     Rule,
-    Text,
     plain,
     series,
     spans_decades,
@@ -50,7 +50,7 @@ MOST, MOST_LINES = 20, 8  # sets that are drawn unless more are asked for
 MOST_PRICES = 5  # values of the willingness to pay with a line of their own
 MOST_DOTS = 2000  # draws of a decision in a plane
 NAMED_BELOW = 12  # decisions on a frontier that all have their names beside them
-PAIRS_FOR_MAP = 6  # from which on pairs are drawn as a map: all those of four inputs
+PAIRS_FOR_MAP = 6  # from which on pairs are drawn as a map: all pairs of four inputs
 NUMBERED = 8  # inputs of a map whose cells show their numbers
 PRICE = "willingness to pay"
 
@@ -63,7 +63,7 @@ def values_figure(table: EvppiTable, kind: str | None = None, most: int | None =
 
     Error bars and bands are the intervals of the table, and a dashed line is EVPI.
 
-    kind : "bars", "lines" over the willingness to pay, or "map": the EVPPI of pairs of inputs, with that of each input
+    kind : "bars", "lines" over the willingness to pay, or "map": the EVPPI of pairs of inputs, with each input
         alone on the diagonal. By default a map if the table has six pairs or more at one willingness to pay, and
         nothing but pairs and single inputs.
     most : the number of sets (of a map, inputs) that are drawn, the largest ones (default: 20 bars or inputs, 8 lines);
@@ -168,14 +168,14 @@ def _map(table: EvppiTable, most: int) -> Figure:
     half = 0.5 * (np.nanmin(cells) + np.nanmax(cells))
     for i, j in np.argwhere(np.isfinite(cells) & (n <= NUMBERED)):
         colour = None if cells[i, j] < half else INK
-        marks.append(Text(j, i, short(float(cells[i, j])), colour=colour))
+        marks.append(Label(j, i, short(float(cells[i, j])), colour=colour))
     x = Axis(f"{rest} more inputs, with smaller values, are not drawn" if rest > 0 else "", names=labels)
     size = (MAP_FRAME + CELL * max(n, 6) + 0.8, MAP_FRAME - 0.6 + CELL * max(n, 5))
     return Figure([[Panel(marks, x, Axis(names=labels))]], size)
 
 
 def pair_matrix(table: EvppiTable) -> tuple[list[str], Array]:
-    """The inputs of single sets and pairs, those with the largest values first, and a matrix of EVPPI.
+    """The inputs of single sets and pairs, the largest values first, and a matrix of EVPPI.
 
     The matrix is symmetric, with single inputs on the diagonal, and NaN for sets that the table does not have.
     """
@@ -226,10 +226,10 @@ def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
     for d, name in enumerate(found.decisions):
         style, effects, costs = series(d + 1), found.effects[:, d], found.costs[:, d]  # 0 is the reference elsewhere
         colour, dash = style["colour"], style["dash"]
-        marks.append(Points(effects[some], costs[some], colour=colour, size=1.8, opacity=0.4))
+        marks.append(Dots(effects[some], costs[some], colour=colour, size=1.8, opacity=0.4))
         x, y = found.ellipse(d).T
         marks.append(Line(x, y, plain(name), colour, dash))
-        marks.append(Points([np.mean(effects)], [np.mean(costs)], colour=colour, marker="X", size=8, fill="white"))
+        marks.append(Dots([np.mean(effects)], [np.mean(costs)], colour=colour, marker="X", size=8, fill="white"))
     if found.willingness_to_pay is not None:
         marks.append(Rule(found.willingness_to_pay, "slope", f"{PRICE} of {found.willingness_to_pay:g}"))
     axes = [Axis(f"{what}, compared with {plain(found.reference)}") for what in ("effect", "cost")]
@@ -237,18 +237,18 @@ def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
 
 
 def frontier_figure(found: IcerTable) -> Figure:
-    """Means of all decisions, with a line through those of the frontier and names beside the dots."""
+    """Means of all decisions, with a line through the frontier and names beside the dots."""
     on = [row for row in found.rows if row.status == "frontier"]
     marks: list[Any] = [Line([row.effect for row in on], [row.cost for row in on], "frontier", BLUE, marker="o")]
     for status, mark in (("dominated", "x"), ("extendedly dominated", "+")):
         rows = [row for row in found.rows if row.status == status]
         if rows:
             effects, costs = [row.effect for row in rows], [row.cost for row in rows]
-            marks.append(Points(effects, costs, label=status, colour=ORANGE, marker=mark, size=8))
+            marks.append(Dots(effects, costs, label=status, colour=ORANGE, marker=mark, size=8))
     middle = 0.5 * (min(row.effect for row in found.rows) + max(row.effect for row in found.rows))
     for row in found.rows if len(found.rows) <= NAMED_BELOW else on:
         side = 1 if row.effect <= middle else -1
-        marks.append(Text(row.effect, row.cost, plain(row.decision), side, -side))
+        marks.append(Label(row.effect, row.cost, plain(row.decision), side, -side))
     return Figure([[Panel(marks, Axis("mean effect"), Axis("mean cost"))]])
 
 
@@ -291,7 +291,7 @@ def enbs_figure(table: EnbsTable) -> Figure:
         marks += _line([row.size for row in rows], _columns(rows, "enbs"), name, i)
         at = ([best.size], [best.enbs]) if best.enbs > 0 else ([], [])
         label = f"best size, {best.size}" if best.enbs > 0 else "no size is worth its cost"
-        marks.append(Points(*at, label=label, colour=colour, marker="D", size=9))
+        marks.append(Dots(*at, label=label, colour=colour, marker="D", size=9))
     marks.append(Rule(0.0, "y", "", INK, "solid", 1.0))
     return _by_size(marks, [row.size for row in table.rows], f"ENBS, {100 * table.level:.4g}% bands")
 
