@@ -34,8 +34,7 @@ from cbq.gp.solvers import Spectral
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.engines import eigh, resident_gram
-from cbq.linalg.gram import contract, fill
-from cbq.linalg.resident import empty, moved, namespace, on_host
+from cbq.linalg.gram import contract, empty, fill, moved, namespace, on_host
 
 LANDMARK_JITTER = Jitter(start=1e-9)  # of K_mm; the variance that it removes counts as not represented
 

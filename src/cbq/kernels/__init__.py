@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from cbq.common.deprecation import deprecated_names
 from cbq.kernels.base import Kernel
-from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
-from cbq.kernels.coordinatewise import Additive, TensorProduct
+from cbq.kernels.combinations import Additive, ProductKernel, ScaledKernel, SumKernel, TensorProduct, XThetaKernel
 from cbq.kernels.radial import RBF, Matern, Radial
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped

@@ -13,8 +13,7 @@ from cbq.common.arrays import Array, Booleans, Immutable, broadcast_batch, check
 from cbq.common.checks import flag, shown
 from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import as_float64
-from cbq.linalg.gram import contract_gram, flat_features, inner, leading_shape, take
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, contract_gram, empty, flat_features, inner, leading_shape, namespace, take
 from cbq.linalg.threads import spans, stacked
 from cbq.measures import Measure
 
@@ -195,7 +194,7 @@ class Kernel(Immutable, ABC):
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k) of n and m points.
 
         All leading axes are equal; they hold several matrices only if the matrices are small. The arrays may be those
-        of an engine, with functions in `cbq.linalg.resident.namespace(out)`; a kernel that works on arrays of NumPy
+        of an engine, with functions in `cbq.linalg.gram.namespace(out)`; a kernel that works on arrays of NumPy
         alone is filled on the host and copied.
         """
 

@@ -15,8 +15,7 @@ from cbq.common.arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq.common.checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.gram import differences, inner, sqdist
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, differences, empty, inner, namespace, sqdist
 
 STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in the log of the scale of a Matern kernel, by nu
 LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small scales and e^-45 at large ones

@@ -11,8 +11,7 @@ from cbq.common.arrays import Array, Booleans
 from cbq.common.checks import shown
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Radial, in_lengthscales
-from cbq.linalg.gram import differences, sqdist
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, differences, empty, namespace, sqdist
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 

@@ -19,7 +19,6 @@ from cbq.common.checks import flag
 from cbq.common.memory import require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
-from cbq.linalg.resident import on_host
 from cbq.linalg.threads import LARGE, for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
@@ -80,9 +79,9 @@ class Factor(ABC):
         """(L L')^-1 b for b (..., N, M)."""
         return self._solve(b, self._solve_rows)
 
+    @abstractmethod
     def inverse(self) -> Array:
         """(L L')^-1 (..., N, N), symmetric; to solve linear systems, use `solve`."""
-        return on_host(self.resident_inverse())
 
     @abstractmethod
     def resident_inverse(self) -> Any:
@@ -147,6 +146,9 @@ class LapackFactor(Factor):
         return np.asarray(2.0 * np.sum(np.log(diagonals), axis=-1))
 
     def resident_inverse(self) -> Array:
+        return self.inverse()
+
+    def inverse(self) -> Array:
         out = np.empty(self.storage.shape)
         factors, inverses = stacked(self.storage), stacked(out)
 

@@ -51,7 +51,7 @@ class Engine(Protocol):
         """The bytes available for matrices."""
 
     def resident_gram(self, kernel: Fills, x: Array) -> Any:
-        """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+        """k(x, x) (N, N) of points x (N, d), on the device of the engine."""
 
     def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
         """Factor K + nugget + jitter for symmetric K (..., N, N), of the host or of the engine."""
@@ -139,7 +139,7 @@ def current_engine() -> Engine:
 
 
 def resident_gram(kernel: Fills, x: Array) -> Any:
-    """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+    """k(x, x) (N, N) of points x (N, d), on the device of the engine."""
     return _current.get().resident_gram(kernel, x)
 
 

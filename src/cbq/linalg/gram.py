@@ -1,10 +1,14 @@
 """Gram matrices: features of points, distances of all pairs, filling and factoring in chunks of bounded memory.
 
 Distances come from differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for close points.
+
+One formula serves arrays on the host, which are NumPy arrays and are never copied, and on the device of an engine:
+`namespace`, `empty`, `moved` and `on_host` find its functions and move its arrays.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
@@ -18,7 +22,6 @@ from cbq.common.checks import is_whole, shown
 from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
-from cbq.linalg.resident import Features, moved, moved_features, namespace, on_host
 from cbq.linalg.threads import (
     for_each_span,
     one_blas_thread,
@@ -28,6 +31,8 @@ from cbq.linalg.threads import (
     run_in_pool,
     workers,
 )
+
+Features = tuple[Any, ...]
 
 MEMORY = 256 * 2**20  # bytes
 CACHE = 32 * 2**20  # bytes: chunks of this size are reused while they are in the cache
@@ -69,6 +74,33 @@ def flat_features(features: Features, batch: tuple[int, ...]) -> Features:
         else np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(prod(batch), *a.shape[-2:])
         for a in features
     )
+
+
+def namespace(array: Any) -> Any:
+    """The library of an array: NumPy, or the library of an engine, which has functions of the same names."""
+    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def empty(shape: tuple[int, ...], like: Any) -> Any:
+    """A C-ordered array of this shape, on the device of the array `like`."""
+    return np.empty(shape) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def moved(a: npt.NDArray[Any], like: Any) -> Any:
+    """The array `a` on the device of the array `like`; `a` itself if that is the host."""
+    if isinstance(like, np.ndarray):
+        return a
+    return namespace(like).tensor(np.ascontiguousarray(a), device=like.device)
+
+
+def moved_features(features: Features, like: Any) -> Features:
+    """Every array of the features on the device of the array `like`."""
+    return tuple(moved_features(a, like) if isinstance(a, tuple) else moved(a, like) for a in features)
+
+
+def on_host(a: Any) -> Array:
+    """An array of an engine as a NumPy array."""
+    return a if isinstance(a, np.ndarray) else np.asarray(a.cpu().contiguous().numpy())
 
 
 def gram_matrix(kernel: Fills, x: Array) -> Array:

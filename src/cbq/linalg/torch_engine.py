@@ -19,9 +19,8 @@ from cbq.common import memory
 from cbq.common.arrays import Array, Booleans, Integers
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
-from cbq.linalg.gram import Fills, gram_features, take
+from cbq.linalg.gram import Features, Fills, gram_features, on_host, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
-from cbq.linalg.resident import Features, on_host
 from cbq.linalg.threads import LARGE
 
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
@@ -151,6 +150,9 @@ class TorchFactor(Factor):
     @property
     def logdet(self) -> Array:
         return on_host(2.0 * self.storage.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+
+    def inverse(self) -> Array:
+        return on_host(self.resident_inverse())
 
     def resident_inverse(self) -> Tensor:
         half = _inverse(self._stack)

@@ -207,6 +207,11 @@ class Measure(Immutable, ABC):
         """Whether single points have positive probability."""
         return any(part.has_atoms for part in self._parts)
 
+    @property
+    def has_slow_transport(self) -> bool:
+        """Whether `transport` and its inverse take so long that checks use only some of the points."""
+        return any(part.has_slow_transport for part in self._parts)
+
     def translated(self, shift: Array) -> Measure | None:
         """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation.
 

@@ -20,7 +20,7 @@ from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.dense import eigh, thin_svd
-from cbq.linalg.resident import on_host
+from cbq.linalg.gram import on_host
 
 CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
 RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations, or singular value of the basis
