@@ -30,7 +30,7 @@ from cbq.kernels import (
     Warped,
 )
 from cbq.kernels.warped import Log, Whiten
-from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
+from cbq.measures import Discrete, Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
 
 NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
 MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
@@ -53,6 +53,7 @@ class Factorised(Embedding):
         self._blocks = blocks(factors)
         pairs = zip(self._blocks, factors, strict=True)
         self._parts = tuple(find(_restrict(kernel, block), factor) for block, factor in pairs)
+        self.is_fast = all(part.is_fast for part in self._parts)
 
     def _factors(self) -> tuple[Embedding, ...]:
         return self._parts
@@ -229,6 +230,7 @@ class SumEmbedding(Embedding):
         super().__init__(kernel, measure)
         pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
         self._parts = [find(k, part) for k, part in pairs]
+        self.is_fast = all(part.is_fast for part in self._parts)
         self._factor = kernel.factor if isinstance(kernel, ScaledKernel) else 1.0
 
     def _mean(self, x: Array) -> Array:
@@ -251,6 +253,7 @@ class MixtureEmbedding(Embedding):
 
     measure: Mixture
     rule = "weighted sum over the components of the mixture"
+    is_fast = False
 
     def __init__(self, kernel: Kernel, measure: Mixture) -> None:
         super().__init__(kernel, measure)
@@ -274,6 +277,10 @@ class EmpiricalEmbedding(Embedding):
     measure: Empirical
     rule = "finite sum over the atoms"
 
+    def __init__(self, kernel: Kernel, measure: Empirical) -> None:
+        super().__init__(kernel, measure)
+        self.is_fast = isinstance(measure, Discrete)  # draws are many, the atoms of a discrete family mostly few
+
     def _mean(self, x: Array) -> Array:
         batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
         step = max(1, MAX_GRAM_SIZE // max(1, math.prod(batch) * x.shape[-2]))
@@ -296,7 +303,8 @@ class WarpedEmbedding(Embedding):
     def __init__(self, kernel: Warped, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._inner = find(kernel.base, self._image(measure))
-        self.rule, self.uses_panels = f"{kernel.warp.name}, then {self._inner.rule}", self._inner.uses_panels
+        self.rule = f"{kernel.warp.name}, then {self._inner.rule}"
+        self.uses_panels, self.is_fast = self._inner.uses_panels, self._inner.is_fast
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(self.kernel.warp(x))

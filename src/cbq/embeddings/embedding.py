@@ -44,6 +44,8 @@ class Embedding(ABC):
     method : "closed-form", "quadrature" or "transport".
     rule : a short description of how the integrals are computed.
     uses_panels : whether they are computed by a panel rule on the line, rather than by a formula.
+    is_fast : whether they take about as long as the Gram matrix of as many points, so that an estimator may try the
+        kernel without need; False for panel rules and for sums over many atoms or components.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Embedding(ABC):
     method: str = "closed-form"
     rule: str = "formula"
     uses_panels: bool = False
+    is_fast: bool = True
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         self.kernel = kernel
@@ -133,7 +136,7 @@ class Delegated(Embedding):
         super().__init__(kernel, measure)
         self._inner = inner
         self.method = method or inner.method
-        self.rule, self.uses_panels = inner.rule, inner.uses_panels
+        self.rule, self.uses_panels, self.is_fast = inner.rule, inner.uses_panels, inner.is_fast
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(x)

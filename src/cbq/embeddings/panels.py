@@ -48,6 +48,7 @@ class PanelEmbedding(Embedding):
 
     rule = "Gauss-Legendre panels between breakpoints of density and kernel"
     uses_panels = True
+    is_fast = False
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)

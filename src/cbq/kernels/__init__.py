@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from cbq.common.deprecation import deprecated_names
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import Additive, ProductKernel, ScaledKernel, SumKernel, TensorProduct, XThetaKernel
-from cbq.kernels.radial import RBF, Matern, Radial
+from cbq.kernels.radial import RBF, Matern, Radial, standard_kernels
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped
 
@@ -22,6 +22,7 @@ __all__ = [
     "TensorProduct",
     "Warped",
     "XThetaKernel",
+    "standard_kernels",
 ]
 
 if not TYPE_CHECKING:

@@ -380,6 +380,17 @@ class Matern(Radial):
         return list(zip(np.exp(t).tolist(), weights.tolist(), rest.tolist(), strict=True))
 
 
+def standard_kernels(least: float = 1.5) -> list[Radial]:
+    """The kernels to try where none is given, from rough to smooth: Matern kernels from order `least`, and RBF.
+
+    Examples
+    --------
+    >>> cbq.kernels.standard_kernels()
+    [Matern(1.5, lengthscale=None), Matern(2.5, lengthscale=None), RBF(lengthscale=None)]
+    """
+    return [*(Matern(nu) for nu in sorted(MATERN_PROFILES) if nu >= least), RBF()]
+
+
 def in_lengthscales(x: Array, ell: Array) -> Array:
     """Points divided by lengthscales, or an error if their squared distances would overflow."""
     with np.errstate(over="ignore", divide="ignore"):

@@ -208,6 +208,11 @@ class Measure(Immutable, ABC):
         return any(part.has_atoms for part in self._parts)
 
     @property
+    def has_heavy_tails(self) -> bool:
+        """Whether the density falls like a power of x, so that kernels on x itself do not reach far into its tails."""
+        return any(part.has_heavy_tails for part in self._parts)
+
+    @property
     def has_slow_transport(self) -> bool:
         """Whether `transport` and its inverse take so long that checks use only some of the points."""
         return any(part.has_slow_transport for part in self._parts)

@@ -239,6 +239,8 @@ class StudentT(Univariate):
     array([[1.]])
     """
 
+    has_heavy_tails = True
+
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike = 0.0, scale: npt.ArrayLike = 1.0) -> None:
         self.df, self.loc, self.scale = columns(
             "StudentT",
