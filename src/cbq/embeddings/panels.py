@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 from cbq.common.arrays import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import Kernel, Radial
-from cbq.measures import Beta, Gamma, LogMeasure, Measure, StudentT, TruncatedGaussian
+from cbq.measures import LogMeasure, Measure, Univariate
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 # quantiles in normal coordinates: the mass beyond the last one is 2e-17; the core of a heavy tail is narrow
@@ -42,7 +42,7 @@ NEGLIGIBLE_MASS = 1e-20  # of a node
 CHUNK = 50_000  # nodes at a time, which stay in the cache
 
 
-@register(Radial, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
+@register(Radial, Univariate, LogMeasure)
 class PanelEmbedding(Embedding):
     """Panel rule on the line."""
 
@@ -284,7 +284,8 @@ def _require_smooth_density(measure: Measure) -> None:
     if not measure.has_smooth_density:
         raise NoEmbedding(
             f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
-            f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
+            f"on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule of your "
+            f"own with cbq.embeddings.register."
         )
 
 
