@@ -111,7 +111,7 @@ BAD_TYPES = {
 NO_CLOSED_FORM = {
     "laplace": (
         lambda: embed(K, stats.laplace()),
-        "no closed form for Quantile.*: pass method='transport' .* method='quadrature' .* register a rule",
+        "no closed form for RBF under Quantile: .* pass method='transport' .* method='quadrature' .* register a rule",
     ),
     "laplace, matern": (lambda: embed(Matern(1.5, 1.0), stats.laplace(), "closed-form"), "'transport'.*'quadrature'"),
     "laplace in a sum": (lambda: embed(K + 2 * K, stats.laplace()), "no closed form for RBF under Quantile"),

@@ -52,7 +52,7 @@ class PanelEmbedding(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        _require_smooth_density(measure)
+        _require_smooth_density(measure, kernel)
 
     @cached_property
     def _centred(self) -> tuple[Array, Measure]:
@@ -280,12 +280,13 @@ def breakpoints(measure: Measure) -> Array:
     return np.concatenate([ends[0], y, ends[1]], axis=-1)
 
 
-def _require_smooth_density(measure: Measure) -> None:
+def _require_smooth_density(measure: Measure, kernel: Kernel | None = None) -> None:
     if not measure.has_smooth_density:
+        pair = "" if kernel is None else f"{type(kernel).__name__} under {type(measure).__name__}: "
         raise NoEmbedding(
-            f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
-            f"on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule of your "
-            f"own with cbq.embeddings.register."
+            f"no closed form for {pair}{measure!r}, whose density may have kinks: pass method='transport' to put the "
+            f"kernel on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule "
+            f"of your own with cbq.embeddings.register."
         )
 
 
