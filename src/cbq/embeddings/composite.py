@@ -1,9 +1,9 @@
 """Embeddings of composite kernels and measures, built from the embeddings of their parts.
 
 Sums and multiples of kernels, mixtures and atoms are linear. A kernel that is a product over independent blocks of
-coordinates is embedded block by block. A radial Matern kernel is not such a product, but a mixture of RBF kernels over
-their lengthscale, and RBF kernels are. A kernel on transformed points has the embedding of its base under the measure
-of these points. The embedding of a Stein kernel is zero.
+coordinates is embedded block by block. RBF kernels are such products. A radial Matern kernel is not, but it is a
+mixture of RBF kernels over their lengthscale. A kernel on transformed points has the embedding of its base under the
+measure of these points. The embedding of a Stein kernel is zero.
 """
 
 from __future__ import annotations

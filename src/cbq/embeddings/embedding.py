@@ -96,7 +96,7 @@ class Embedding(ABC):
         return self._variance() if other.equals(self.measure) else self._cross_linear(other)
 
     def _cross_linear(self, other: Measure) -> Array:
-        """`_cross`, by components or atoms where the other measure has them."""
+        """`_cross`, component by component or atom by atom where the other measure has such parts."""
         if isinstance(other, Mixture):
             parts = [self._cross_any(component) for component in other.components]
             return np.asarray(sum(other.weights[..., k] * part for k, part in enumerate(parts)))
@@ -152,7 +152,7 @@ class Delegated(Embedding):
 
 
 def _filled(value: Array, shape: tuple[int, ...]) -> Array:
-    """A copy of `value` with at least this shape; lengthscales may have added batch axes of their own."""
+    """A copy of `value` broadcast to this shape, or to more axes where lengthscales are batched."""
     return np.array(np.broadcast_to(value, np.broadcast_shapes(value.shape, shape)))
 
 
@@ -213,7 +213,7 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
 
 
 def available_pairs() -> list[Pair]:
-    """All registered pairs. A pair with a base type such as `Measure` holds for every measure its parts allow.
+    """All registered pairs. A pair with a base type, such as `Measure`, serves every measure that its parts allow.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def available_pairs() -> list[Pair]:
 
 
 def find(kernel: Kernel, measure: Measure) -> Embedding:
-    """The embedding by the most specific rule for the two types; an error if there is none, or no single one."""
+    """The embedding by the most specific rule for the two types; an error without a rule, or with several."""
     keys = [key for key in _RULES if isinstance(kernel, key[0]) and isinstance(measure, key[1])]
     best = [key for key in keys if all(issubclass(key[0], k) and issubclass(key[1], m) for k, m in keys)]
     names = f"{type(kernel).__name__} under {type(measure).__name__}"
@@ -261,7 +261,7 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     kernel : a kernel with its lengthscales set.
     measure : a measure, or a frozen scipy.stats distribution; may be a batch.
     method : how the integrals are computed; the result records it as `.method`.
-        "closed-form": by the rule registered for the two types (see `available_pairs`); an error if there is none.
+        "closed-form": by the rule registered for the two types (see `available_pairs`), or an error.
         "auto" is the same: it never falls back to another method.
         "quadrature": adaptive, for any kernel and any measure with a transport; z and cross on the line only.
         "transport": the kernel acts on coordinates in which the measure is standard normal, so that there is a closed

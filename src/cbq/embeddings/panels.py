@@ -1,13 +1,13 @@
 """Panel rules on the line: Gauss-Legendre between breakpoints, so that density and kernel are smooth between them.
 
-They replace closed forms that do not exist, or that lose digits or overflow for short lengthscales, as the published
-formulas do for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures. A density
-is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support and out
-into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
+They serve where no closed form exists, or where it loses digits or overflows for short lengthscales. The published
+formulas for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures do both. A
+density is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support
+and out into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
 
 Where the lengthscale is not much shorter than the measure, all points share the same nodes: panels of a few
-lengthscales are few, and the density is evaluated once at each node. The panel that holds x is split at x. For shorter
-lengthscales each point has nodes of its own, on panels that are graded about it.
+lengthscales are few, and the density is evaluated once at each node. The panel around x is split at x. For shorter
+lengthscales each point has its own nodes, on panels graded about it.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def breakpoints(measure: Measure) -> Array:
         floor = np.where(v[1:] <= 0, *cells)
         jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1)
         over_batch = tuple(range(jumps.ndim - 1))
-        # of two neighbours that differ too much in width, the wider one is split
+        # Where two neighbours differ too much in width, the wider one is split.
         wide = np.zeros(len(v) - 1, dtype=bool)
         wide[1:] |= np.any(jumps > np.log(MAX_WIDTH_RATIO), axis=over_batch)
         wide[:-1] |= np.any(jumps < -np.log(MAX_WIDTH_RATIO), axis=over_batch)

@@ -21,8 +21,8 @@ from cbq.measures import Measure
 class Kernel(Immutable, ABC):
     """A positive definite kernel k(x, y), without an amplitude to fit.
 
-    A Gram matrix is built in two steps: `features(x)` does all work that is linear in the number of points, for the
-    whole batch; `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
+    A Gram matrix is built in two steps. `features(x)` does the work that is linear in the number of points, for the
+    whole batch. `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
     columns. All other methods rest on these two and their derivatives.
 
     Examples
@@ -97,15 +97,15 @@ class Kernel(Immutable, ABC):
     def to_fit(self, x: npt.ArrayLike, ard: bool) -> tuple[Self, Booleans]:
         """The kernel that a search starts from, and which of its `log_lengthscales` are free: (P,).
 
-        Each lengthscale that is None is free and becomes a first guess from the points x (..., N, d): one per
-        coordinate with `ard`, otherwise one number. All others stay fixed.
+        A lengthscale of None is free, and becomes a first guess from the points x (..., N, d): one per coordinate with
+        `ard`, otherwise one number. All other lengthscales stay fixed.
         """
         kernel, free = self._to_fit(as_points(x), flag(ard, "ard"))
         return (kernel if free.any() else self), free
 
     @abstractmethod
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        """`to_fit` for points that have been checked; may return a copy even if nothing is free."""
+        """`to_fit` for checked points; may return a copy even if nothing is free."""
 
     @property
     def on_x(self) -> Kernel:
@@ -127,14 +127,14 @@ class Kernel(Immutable, ABC):
 
     @property
     def is_analytic(self) -> bool:
-        """Whether draws are analytic functions, as of RBF; False where a kernel does not declare its smoothness."""
+        """Whether draws are analytic, as with RBF; False for a kernel that does not declare its smoothness."""
         try:
             return bool(np.isinf(self.smoothness))
         except NotImplementedError:
             return False
 
     def rougher(self) -> Kernel:
-        """A kernel a step rougher, with the same lengthscales; the kernel itself if there is none.
+        """A kernel a step rougher, with the same lengthscales; the kernel itself if it is the roughest.
 
         The steps are RBF and the Matern kernels of order 5/2, 3/2 and 1/2.
         """
@@ -147,7 +147,7 @@ class Kernel(Immutable, ABC):
 
     @property
     def has_slow_embedding(self) -> bool:
-        """Whether embeddings of the kernel are so slow that only a clear gain in accuracy justifies it."""
+        """Whether embeddings are so slow that only a clear gain in accuracy justifies the kernel."""
         return False
 
     @property
@@ -248,7 +248,7 @@ class Kernel(Immutable, ABC):
 
 
 def known_measure(measure: Measure | None, why: str) -> Measure:
-    """The measure that a kernel is bound to; raise if there is none. why: the start of the error."""
+    """The measure that a kernel is bound to; raise if it is None. why: the start of the error."""
     if measure is None:
         raise ValueError(
             f"{why}: call kernel.bind(measure) first, or pass the kernel to cbq.embed, whose result has the bound "

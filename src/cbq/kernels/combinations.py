@@ -23,7 +23,7 @@ SMALLEST_FACTOR = 1e-300  # bounds a factor and its inverse: amplitudes are squa
 
 
 class Composite(Kernel):
-    """A kernel that combines others; each of its `parts` acts on all of the coordinates or on some."""
+    """A kernel that combines others; each of its `parts` acts on all coordinates or on some."""
 
     operation: ClassVar[np.ufunc]  # np.add or np.multiply, of the values of the parts
     parts: tuple[Kernel, ...]
@@ -246,9 +246,9 @@ class ScaledKernel(Composite):
     d=Integer(1),
 )
 class XThetaKernel(Composite):
-    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), the first d coordinates of which are x.
+    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), whose first d coordinates are x.
 
-    Neither of the two kernels may depend on a measure: all thetas share them.
+    Neither kernel may depend on a measure, since all thetas share them.
 
     Examples
     --------

@@ -36,8 +36,8 @@ class Profile(Protocol):
         curvature   q = g'(rho) / rho
         third       p = q'(rho) / rho
 
-    The last three may grow like a power of 1/rho at the origin. Wherever they are used, they are multiplied by at
-    least that power of the distance, so a tiny floor under rho makes the product exactly zero there.
+    The last three may grow like a power of 1/rho at the origin. Every use multiplies them by at least that power of
+    the distance, so a tiny floor under rho makes the product exactly zero there.
     """
 
     def value(self, xp: Any, r2: Any) -> Any: ...
@@ -153,10 +153,10 @@ class Radial(Kernel):
     """k(x, y) = h(|(x - y) / lengthscale|).
 
     The lengthscale is a number, (d,) for one per coordinate, or (..., d) with leading axes that broadcast against the
-    batch of points (d = 1 there stands for all coordinates). None means that an estimator fits it.
+    batch of points (a last axis of length 1 applies to all coordinates). None means that an estimator fits it.
 
-    A subclass has a `profile`, its `smoothness` and `with_lengthscale`. With a `scale_rule`, embeddings in several
-    dimensions exist, too.
+    A subclass has a `profile`, its `smoothness` and `with_lengthscale`. A `scale_rule` adds embeddings in several
+    dimensions.
 
     Examples
     --------
@@ -223,9 +223,9 @@ class Radial(Kernel):
         return self.smoothness < np.inf
 
     def scale_rule(self) -> list[tuple[float, float, float]] | None:
-        """Scales g, from large to small, with k = sum_g w_g exp(-rho^2 / (2 g)): each with w_g and the sum of the rest.
+        """A rule k = sum_g w_g exp(-rho^2 / (2 g)): triples of g, from large to small, w_g, and the sum of later w.
 
-        With them, the kernel has embeddings in several dimensions. None if there is no such rule.
+        With a rule, the kernel has embeddings in several dimensions. None means that there is no such rule.
         """
         return None
 
@@ -272,7 +272,8 @@ class Radial(Kernel):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         xp = namespace(out)
-        if fx[0].shape[-1] == 1:  # no square root, which takes longer than everything else
+        if fx[0].shape[-1] == 1:
+            # On the line rho needs no square root, which takes longer than everything else.
             values = self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
         else:
             values = self.profile.value(xp, sqdist(fx[0], fy[0], out))

@@ -19,7 +19,7 @@ from cbq.measures.base import measure_argument
 class Stein(Kernel):
     """The Langevin Stein kernel of a base kernel and a measure with the score s = grad log p.
 
-    It integrates to zero under the measure, whose density p may be known only up to a constant. With
+    It integrates to zero under the measure, and the density p may be known only up to a constant. With
     rho = |(x - y) / l|, D = x - y, and the profile h, g = -h'/rho, q = g'/rho of the base:
 
         k_p(x, y) = h s(x).s(y) + g sum_j (s_j(x) - s_j(y)) D_j / l_j^2 + g sum_j l_j^-2 + q sum_j D_j^2 / l_j^4

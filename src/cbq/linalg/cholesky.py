@@ -33,8 +33,8 @@ class Factor(ABC):
     jitter: (...,) added to each diagonal beside the nugget; `logdet` and the solves include it.
     relative_jitter: (...,) the same in units of the mean diagonal of K.
 
-    Right-hand sides are matrices (..., N, M), a vector being b[..., None]: no exceptions, because the shape
-    alone cannot tell a batch of vectors from a matrix. Leading axes broadcast.
+    Right-hand sides are always matrices (..., N, M), with b[..., None] for a vector, because the shape of a batch of
+    vectors could also be the shape of a matrix. Leading axes broadcast.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Factor(ABC):
         columns = self._columns(b)
         lead = columns.ndim - 2
         own = (1,) * (lead - len(self.batch_shape)) + self.batch_shape
-        # right-hand sides that share a factor are solved together: their axes of the batch go last
+        # Right-hand sides that share a factor are solved together: their batch axes go last.
         shared = [axis for axis, size in enumerate(own) if size == 1]
         last = range(lead - len(shared), lead)
         rows = np.array(np.moveaxis(columns, shared, last) if shared else columns, order="C")

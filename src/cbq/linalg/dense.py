@@ -109,11 +109,12 @@ def inverse_root(a: Array) -> Array:
 
 
 def pivots(a: Array, negligible: float) -> Integers:
-    """Rows (r,) of a covariance (n, n), each with the largest variance given those before, while it is not negligible.
+    """Rows (r,) of a covariance (n, n): each has the largest variance given the earlier rows, until it is negligible.
 
-    By a Cholesky factorisation with pivots; r is at least 1. `a` is overwritten.
+    The rows are the pivots of a Cholesky factorisation; r is at least 1. `a` is overwritten.
     """
-    with one_blas_thread():  # rows of nearly equal variances must not depend on the number of threads
+    # The choice between nearly equal variances must not depend on the number of threads.
+    with one_blas_thread():
         _, order, rank, _ = lapack.dpstrf(a.T, tol=negligible, lower=1, overwrite_a=1)
     return np.asarray(order[: max(int(rank), 1)] - 1, dtype=np.intp)
 
@@ -135,7 +136,7 @@ def solve_upper(L: Array, b: Array) -> Array:
 
 
 def correlation(errors: Array) -> Array:
-    """The correlation (C, C) of errors (n, C) around zero; an output without errors is uncorrelated with all others."""
+    """The correlation (C, C) of errors (n, C) around zero; an output whose errors are all zero has no correlations."""
     unit = np.max(np.abs(errors), axis=0, initial=0.0)
     scaled = np.divide(errors, unit, out=np.zeros(errors.shape), where=unit > 0)
     products = scaled.T @ scaled

@@ -110,8 +110,8 @@ def engine(engine: str | Engine) -> Iterator[None]:
     engine: "numpy" (the default), "cuda" for the GPU, "torch" for the same code on the CPU, or an object with the
         methods of `cbq.linalg.Engine`.
 
-    Factors stay on the device as long as the fit that holds them, which can be used outside of the context too.
-    Answers agree with those of "numpy" up to rounding.
+    Factors stay on the device as long as the fit that holds them, and the fit also works outside the context. All
+    engines give the same answers up to rounding.
 
     Examples
     --------

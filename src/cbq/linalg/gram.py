@@ -165,7 +165,8 @@ def fill(write: Callable[[Features, Features, Any], None], fx: Features, fy: Fea
     """Call `write`, `fill` or `fill_derivatives` of a kernel, on features of the host and `out` of any engine."""
     try:
         write(moved_features(fx, out), moved_features(fy, out), out)
-    except Exception:  # a kernel written for NumPy alone fails here; any other error recurs on the host
+    except Exception:
+        # A kernel written for NumPy alone fails here. Any other error recurs on the host.
         if isinstance(out, np.ndarray):
             raise
         on_numpy = np.empty(out.shape)
@@ -200,7 +201,7 @@ def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool 
 
 
 def contract_lower(kernel: Fills, features: Features, G: Array, *, in_threads: bool = False) -> Array:
-    """The sums of `contract_gram` by blocks of rows, of which the part left of the diagonal block counts twice."""
+    """The sums of `contract_gram` by blocks of rows; the part left of the diagonal block counts twice."""
     blocks = row_blocks(G.shape[-1], len(G))
     parts = [np.empty(0)] * len(blocks)
 

@@ -1,4 +1,4 @@
-"""Probability measures of x and of theta, which can be sampled, evaluated and mapped from the unit cube."""
+"""Probability measures of x and of theta: densities, scores, draws, and transport from the unit cube."""
 
 from typing import TYPE_CHECKING
 

@@ -42,9 +42,9 @@ class Measure(Immutable, ABC):
     or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
-    the batch axes and, for the first one, whose last axis has length d. List arguments that only spell another one
-    differently, such as `scale` for `rate`, in `_spellings`, and do not store them. Then implement the abstract
-    methods; those that begin with an underscore receive checked points (..., n, d).
+    the batch axes. The last axis of the first one has length d. Arguments that only spell another one differently, such
+    as `scale` for `rate`, are listed in `_spellings` and not stored. Then implement the abstract methods. Methods with
+    an underscore receive checked points (..., n, d).
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Measure(Immutable, ABC):
 
     _spellings: ClassVar[tuple[str, ...]] = ()  # constructor arguments that spell others differently
 
-    _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
+    _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if all measures of the family share it
     _parts: tuple[Measure, ...] = ()  # the measures that this one is built from
 
     @property
@@ -148,7 +148,7 @@ class Measure(Immutable, ABC):
         return self._from_normal(generator(rng).standard_normal(self._shape_of_draws(n)))
 
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
-        """The shape of n draws from each measure, if this machine can hold them."""
+        """The shape of n draws from each measure; raise if they exceed the memory."""
         shape = (*self.batch_shape, count(n), self.dim)
         require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
         return shape
@@ -319,7 +319,7 @@ class Measure(Immutable, ABC):
 
     @classmethod
     def _stack(cls, measures: Sequence[Self]) -> Measure | None:
-        """One measure with batch shape (T,) from T measures of this type; None if there is none."""
+        """One measure with batch shape (T,) from T measures of this type; None if their arrays do not match."""
         if cls.__getitem__ is not Measure.__getitem__ or cls._rebuild is not Measure._rebuild:
             return None  # `parameters` may then differ from the arguments of the constructor
         parameters = [measure.parameters() for measure in measures]
@@ -345,7 +345,7 @@ _CONVERTERS: list[Callable[[Any], Measure | None]] = []
 
 
 def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Measure | None]:
-    """Register a function for `as_measure`: it returns the measure of an object, or None if it does not know it."""
+    """Register a function for `as_measure`: it returns the measure of an object, or None for other objects."""
     _CONVERTERS.append(function)
     return function
 
@@ -363,7 +363,7 @@ def as_measure(obj: Any) -> Measure:
 
 
 def in_brief(a: Array, batch_axes: int) -> str:
-    """A parameter as text: the values that all measures of a batch have in common, or their range."""
+    """A parameter as text: the values that all measures of a batch share, or their range."""
     if not a.size:
         return "[]"
     first, least, largest = a[(0,) * batch_axes], f"{np.min(a):.6g}", f"{np.max(a):.6g}"
@@ -377,7 +377,7 @@ def in_brief(a: Array, batch_axes: int) -> str:
 
 
 def measure_argument(obj: Any, name: str) -> Measure:
-    """`as_measure` of an argument, whose name is for the error."""
+    """`as_measure` of an argument; an error names it."""
     if isinstance(obj, Measure):
         return obj
     for convert in _CONVERTERS:
@@ -398,7 +398,7 @@ def measure_list(measures: Sequence[Any], owner: str, name: str) -> tuple[Measur
 
 
 def parameter(value: npt.ArrayLike, name: str, *, infinite: bool = False) -> Array:
-    """A parameter of a measure, small enough to be squared; infinite only where that is allowed."""
+    """A parameter of a measure, small enough to be squared; infinite only with `infinite`."""
     return squarable(not_nan(value, name) if infinite else finite(value, name), name)
 
 

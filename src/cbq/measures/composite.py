@@ -199,7 +199,7 @@ class Mixture(Measure):
         return all(ends) and all(c.has_smooth_density for c in self.components)  # an end inside is a jump or a kink
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
+        # Each component, and the choice between them, has its own generator, so that a larger n extends the draws.
         shape = self._shape_of_draws(n)
         n = shape[-2]
         seeds = generator(rng).integers(2**63, size=len(self.components) + 1)
@@ -233,7 +233,7 @@ class Mixture(Measure):
         self._require_density(np.isfinite(log_p))
         score = np.zeros((*log_p.shape, self.dim))
         for k, c in enumerate(self.components):
-            # A component has no score outside its own support, and does not contribute there.
+            # A component has no score outside its own support, where it contributes nothing.
             present = np.isfinite(terms[..., k, None])
             inside = np.where(present, x, c._from_normal(np.zeros((1, self.dim))))
             share = np.exp(terms[..., k] - log_p)[..., None]
@@ -360,12 +360,13 @@ def _normalised(log_w: Array, fallback: Array) -> Array:
 def _increasing_root(
     function: Callable[[Array], tuple[Array, Array]], low: Array, high: Array, start: Array, noise: Array
 ) -> Array:
-    """The x in [low, high] at which `function(x) = (value, slope)` has value 0, to the last digits of a float64.
+    """The root x in [low, high] of `function(x) = (value, slope)`, to the last digits of a float64.
 
-    All arrays have the same shape. The method is Newton's while its steps shrink, and otherwise bisection of the
-    *floating-point numbers* in [low, high], which takes at most 64 steps even if these span many orders of magnitude.
-    Values up to `noise` in size count as zero. Where low = high, which may be infinite, that is the root.
+    All arrays have the same shape. Newton's steps are taken while they shrink. Otherwise, bisection of the
+    *floating-point numbers* in [low, high] takes at most 64 steps, even over many orders of magnitude. Values up to
+    `noise` in size count as zero. Where low = high, possibly infinite, that is the root.
     """
+    # scipy.optimize.elementwise.find_root evaluates only the points that have not converged, but `function` takes all.
     known, answer = ~(low < high), low
     low, high = np.where(known, 0.0, low), np.where(known, 0.0, high)
     x, done, step_before, step_last = np.clip(start, low, high), known, high - low, high - low

@@ -106,7 +106,7 @@ class Empirical(Measure):
 
 
 class Discrete(Empirical):
-    """A measure on finitely many numbers, the atoms, whose probabilities are known. `logpdf` is their logarithm.
+    """A measure on finitely many numbers, the atoms, with known probabilities; `logpdf` is their logarithm.
 
     It has no score. Its transport is the quantile function. `inverse_transport` returns P(X < x) + P(X = x) / 2, the
     middle of the interval that the transport maps to the atom x.
@@ -142,7 +142,7 @@ class Discrete(Empirical):
         return self._tails(x)[0]
 
     def _to_normal(self, x: Array) -> Array:
-        # Only the smaller tail keeps its digits. Points outside of the support are at FARTHEST, not at infinity.
+        # Only the smaller tail keeps its digits. Points outside the support are at FARTHEST, not at infinity.
         below, above = self._tails(x)
         return np.clip(np.where(below <= above, ndtri(below), -ndtri(above)), -FARTHEST, FARTHEST)
 
@@ -194,9 +194,9 @@ class OnIntegers(Discrete):
 
 @saved("Binomial", n=Numbers(), p=Numbers())
 class Binomial(OnIntegers):
-    """The binomial measure: the number of successes in n independent trials of probability p each.
+    """The binomial measure: the number of successes in n independent trials with probability p.
 
-    Expectations are sums over all atoms, or for large n over the atoms that hold all but 1e-17 of the mass.
+    Expectations are sums over all atoms; for large n, over the atoms that hold all but 1e-17 of the mass.
 
     Parameters
     ----------
@@ -229,14 +229,15 @@ class Binomial(OnIntegers):
         return np.where(self.p == 1, self.n, 0.0), np.where(self.p == 0, 0.0, self.n)
 
     def _log_probability(self, k: Array) -> Array:
-        # log n! is n log n - n + _factorial_rest(n); the remaining powers are n times a divergence
+        # With log n! = n log n - n + _factorial_rest(n), the powers of p and n are -n times the relative entropy
+        # of k / n and p, a sum of terms k log(mean / k) without cancellation.
         k, n, p = np.broadcast_arrays(k, self.n, self.p)
         inside = k <= n
         k = np.where(inside, k, 0.0)
         rare = p <= 0.5
         rarer = n * np.minimum(p, 1 - p)
         common = n - rarer
-        lost = (n - common) - rarer  # the rounding error of `common`, without which the terms would not cancel
+        lost = (n - common) - rarer  # the rounding error of `common`, which `main` corrects to first order
         of_rare, of_common = np.where(rare, (k, n - k), (n - k, k))
         main = _power_term(of_rare, rarer) + _power_term(of_common, common)
         main = main + of_common * lost / np.maximum(common, 0.5)
@@ -246,7 +247,7 @@ class Binomial(OnIntegers):
 
 @saved("Poisson", rate=Numbers())
 class Poisson(OnIntegers):
-    """The Poisson measure: the number of events, of which `rate` are expected.
+    """The Poisson measure: the number of events whose expected number is `rate`.
 
     Expectations are sums over the atoms that hold all but 1e-17 of the mass.
 
@@ -287,7 +288,7 @@ class Categorical(Discrete):
     Parameters
     ----------
     probabilities : (..., K), non-negative with sum one.
-    values : (..., K), the numbers that stand for the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
+    values : (..., K), the numbers of the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
 
     Examples
     --------
@@ -325,7 +326,7 @@ class Categorical(Discrete):
 
 
 def _padded(measure: Categorical, most: int) -> tuple[Array, Array]:
-    """Probabilities and values, filled up to `most` of them with probabilities of zero."""
+    """Probabilities and values, extended to length `most` by probabilities of zero."""
     width = [(0, 0)] * len(measure.batch_shape) + [(0, most - measure.values.shape[-1])]
     return np.pad(measure.probabilities, width), np.pad(measure.values, width, mode="edge")
 
@@ -356,7 +357,7 @@ def _factorial_rest(k: Array) -> Array:
 
 
 def checked_weights(weights: Array, count: int, what: str, name: str = "weights") -> Array:
-    """`weights` (..., count), called `name`, divided by their sum, which must be nearly 1; none may be negative."""
+    """The argument `name`, weights (..., count) that sum to nearly 1, divided by their sum; none may be negative."""
     if weights.ndim == 0 or weights.shape[-1] != count:
         items = f"{count} {what}{'s' * (count > 1)}"
         raise ValueError(f"{name} have shape {weights.shape}, but the shape for {items} is (..., {count}).")

@@ -10,7 +10,7 @@ from cbq.common.deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure, measure_argument
 
-# Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
+# Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a. Above
 # MAX_LOG_X, the density is evaluated at MAX_LOG_X.
 MIN_LOG_X, MAX_LOG_X = -650.0, 700.0
 

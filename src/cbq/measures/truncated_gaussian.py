@@ -50,8 +50,8 @@ class TruncatedGaussian(Univariate):
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
             ends = f"lower = {np.max(low):g} and upper = {np.min(high):g}"
             raise ValueError(f"lower must be below upper, but {ends} occur: pass an interval of positive length.")
-        # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
-        # difference of left tails. The mode is r.
+        # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|: every integral is then a
+        # difference of left tails, which keep their digits. The mode of z is r.
         low, high = (_coordinate(end, self.mean, self.std) for end in (self.lower, self.upper))
         self._mirrored = high > -low
         self._sign = np.where(self._mirrored, -1.0, 1.0)

@@ -22,8 +22,9 @@ from cbq.measures.base import Measure, parameter, positive_parameter
 class Univariate(Measure):
     """A family of measures on the line, given by functions of arrays y (..., n) without the axis d.
 
-    Parameters are attributes (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
-    Outside the support the density is zero and the distribution function is 0 or 1.
+    A subclass stores its parameters as attributes (*batch_shape, 1), made by `columns`, and implements five methods.
+    The axis d = 1 of the parameters broadcasts over the n points. Radial kernels have embeddings under every subclass;
+    set `has_smooth_density` to False if the density has kinks inside its support.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class Univariate(Measure):
         return np.asarray(self._slope(y))[..., None]
 
     def _from_normal(self, v: Array) -> Array:
-        # Only the smaller tail probability keeps its digits, so that each half has its own quantile function.
+        # Only the smaller tail probability keeps its digits, so each half has its own quantile function.
         v = v[..., 0]
         tail = np.asarray(ndtr(-np.abs(v)))
         return np.where(v < 0, self._quantile(tail, upper=False), self._quantile(tail, upper=True))[..., None]
@@ -75,7 +76,7 @@ class Univariate(Measure):
 
     @abstractmethod
     def _slope(self, y: Array) -> Array:
-        """Derivative of the log density, where that is finite."""
+        """Derivative of the log density, at y where the log density is finite."""
 
     @abstractmethod
     def _tail(self, y: Array, upper: bool) -> Array:
@@ -115,13 +116,13 @@ class Gamma(Univariate):
         return self.shape / self.rate, self.shape / self.rate / self.rate
 
     def _log_density(self, y: Array) -> Array:
-        # In terms of w = x / mean, large terms cancel analytically if the shape is large.
+        # In units w = x / mean, the large terms of a large shape cancel analytically.
         w = y * (self.rate / self.shape)
         log_norm = stirling(self.shape) - np.log(self.shape / self.rate)
         return np.asarray(special.xlogy(self.shape - 1, w) - self.shape * (w - 1) + log_norm)
 
     def _slope(self, y: Array) -> Array:
-        # At y = 0 the log density is finite only for shape 1, where the first term is zero.
+        # At y = 0 the log density is finite only for shape 1, and then the first term is zero.
         with np.errstate(over="ignore"):
             return np.asarray((self.shape - 1) / np.where(y == 0, 1, y) - self.rate)
 

@@ -18,10 +18,10 @@ Function = Callable[[Array], Any]
 class Unnormalised(Measure):
     """A measure on R^d given by its score, or by its log density up to a constant, for Stein kernels.
 
-    Stein kernels need a density that vanishes at the ends of its support: if the density of a positive x does not
-    vanish at zero, pass the measure of log x. Without `score`, the score is computed by central differences of fourth
-    order with step 1e-3 max(1, |x_j|). Its relative error is about 1e-9 if the log density varies on the scale
-    max(1, |x_j|); for much narrower measures, rescale x or pass the score.
+    Stein kernels need a density that vanishes at the ends of its support. Where the density of a positive x does not
+    vanish at zero, pass the measure of log x. Without `score`, the score is a central difference of fourth order with
+    step 1e-3 max(1, |x_j|). Its relative error is about 1e-9 if the log density varies on the scale max(1, |x_j|). For
+    much narrower measures, rescale x or pass the score.
 
     Parameters
     ----------
