@@ -231,9 +231,9 @@ def _choose_on_x(
 
     def refined(kernel: Kernel) -> KernelMember:
         family = KernelFamily.of(kernel, few.v, ard and few.v.shape[1] > 1)
-        found = fit_lengthscales(family.kernel, family.free, [few.columns], FLAT) if family.has_free else family.kernel
-        error = float(np.sqrt(np.mean(left_out_points(found, points, jitter) ** 2)))
-        return KernelMember(found, error, error)
+        fitted = fit_lengthscales(family.kernel, family.free, [few.columns], FLAT) if family.has_free else family.kernel
+        error = float(np.sqrt(np.mean(left_out_points(fitted, points, jitter) ** 2)))
+        return KernelMember(fitted, error, error)
 
     return keep([refined(kernel) for kernel in kernels], len(kernels), options)
 
@@ -253,12 +253,12 @@ def _choose_on_theta(
     thetas: the largest number of thetas in the comparison.
     """
     first = KernelFamily.of(kernels[0], points.theta, ard)
-    some = points.thinned(thetas, len(points.v))
-    estimates = quadratures(kernel_x, some, jitter)
+    subset = points.thinned(thetas, len(points.v))
+    estimates = quadratures(kernel_x, subset, jitter)
     shift, scale = np.mean(estimates, axis=0), np.std(estimates, axis=0)
     if np.all(scale <= ROUNDING) or (len(kernels) == 1 and not first.has_free):
         return KernelChoice((KernelMember(first.kernel, 0.0, 0.0),), 1)
-    of_thetas = PooledPoints(some.theta, (estimates - shift) / scale, some.spread[..., 0].T / scale, shift, scale)
+    of_thetas = PooledPoints(subset.theta, (estimates - shift) / scale, subset.spread[..., 0].T / scale, shift, scale)
     return choose_kernel(kernels, of_thetas, jitter, ard=ard, noisy=True, options=options)
 
 
@@ -267,10 +267,10 @@ def left_out_points(kernel: Kernel, points: GridPoints, jitter: Jitter, *, theta
 
     thetas, most: the largest numbers of thetas and of points, since the cost grows with the cube of the points.
     """
-    some = points.thinned(thetas, most)
+    subset = points.thinned(thetas, most)
     with one_blas_thread():
-        found = ExactGP(kernel.on_x, some.v, some.columns.f[0], jitter).process.residuals
-    return (found.T.reshape(some.f.shape) / some.spread).reshape(len(some.f), -1).T
+        residuals = ExactGP(kernel.on_x, subset.v, subset.columns.f[0], jitter).process.residuals
+    return (residuals.T.reshape(subset.f.shape) / subset.spread).reshape(len(subset.f), -1).T
 
 
 def grid_amplitude(
@@ -281,7 +281,7 @@ def grid_amplitude(
     thetas: the largest number of thetas to leave out, one by one: thirty moves show their size.
     """
     T = min(len(points.theta), thetas)
-    some = points.thinned(T, max(n // T, 1))
-    T, N = some.f.shape[1:]
-    dense = ExactGP(choice.kernel, some.u, some.f.reshape(len(some.f), -1).T, jitter)
+    subset = points.thinned(T, max(n // T, 1))
+    T, N = subset.f.shape[1:]
+    dense = ExactGP(choice.kernel, subset.u, subset.f.reshape(len(subset.f), -1).T, jitter)
     return LocalAmplitude(dense, np.repeat(np.arange(T), N), np.tile(np.arange(N), T))

@@ -114,9 +114,9 @@ class _Trial:
 
     @classmethod
     def of(cls, kernel: Kernel, points: PooledPoints, jitter: Jitter, options: LandmarkSelection) -> _Trial:
-        some, every = points.thinned(options.points), options.held_out
-        is_held_out = np.arange(some.n) % every == every - 1
-        known, held_out = (some.take(np.flatnonzero(each)) for each in (~is_held_out, is_held_out))
+        subset, every = points.thinned(options.points), options.held_out
+        is_held_out = np.arange(subset.n) % every == every - 1
+        known, held_out = (subset.take(np.flatnonzero(rows)) for rows in (~is_held_out, is_held_out))
         return cls(kernel, known, held_out, jitter)
 
     def process(self, landmarks: Array | None) -> PooledGP:

@@ -49,24 +49,24 @@ def newton(
     x = np.clip(start, low, high)
     value, derivatives = objective(x)
     gradient, information = derivatives()
-    least, most = damping
-    now = least
+    least, greatest = damping
+    damp = least
     for _ in range(steps):
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
         unit = np.maximum(np.diagonal(information), curvature)
-        step = _step(gradient, information, free, now * unit)
-        while np.max(np.abs(step), initial=0.0) > longest and now <= most:
-            now *= change
-            step = _step(gradient, information, free, now * unit)
+        step = _step(gradient, information, free, damp * unit)
+        while np.max(np.abs(step), initial=0.0) > longest and damp <= greatest:
+            damp *= change
+            step = _step(gradient, information, free, damp * unit)
         trial = np.clip(x + step, low, high)
-        if not -float(gradient @ (trial - x)) >= tolerance or now > most:
+        if not -float(gradient @ (trial - x)) >= tolerance or damp > greatest:
             break
         new, derivatives = objective(trial)
         if new < value:
             x, value, (gradient, information) = trial, new, derivatives()
-            now = max(now / change, least)
+            damp = max(damp / change, least)
         else:
-            now *= change
+            damp *= change
     return x, value
 
 
@@ -74,8 +74,8 @@ def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stoppi
     """The minimum (P,) downhill from `start` (P,), and its value, by L-BFGS-B; `stopping` is passed to SciPy."""
     from scipy.optimize import minimize  # slow to import
 
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, **stopping)
-    return np.asarray(found.x), float(found.fun)
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, **stopping)
+    return np.asarray(result.x), float(result.fun)
 
 
 def climb(objective: Callable[[float], float], start: float, steps: Sequence[float], limit: float) -> float:

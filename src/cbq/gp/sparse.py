@@ -199,16 +199,16 @@ class Bound:
         shift = moments.centre @ inverse @ back
         direction = state.weights @ back / (gamma * state.noise)
         offset = float(moments.centre @ state.weights)
-        at_landmarks, found = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
+        at_landmarks, derivatives = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
         for rows, phi in features.blocks():
             residual = self.targets.y[rows] - (on_host(phi @ moved(state.weights, phi)) - offset)
             outer = namespace(phi).outer(moved(residual, phi), moved(direction, phi))
             W = self.targets.weighted(phi @ moved(turn, phi) - moved(shift, phi) - outer, rows)
-            found += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
+            derivatives += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
         raw = moments.M + moments.n * np.outer(moments.centre, moments.centre)  # Phi' Phi
         a = state.weights @ back / gamma
         outer = 0.5 * (gamma / state.noise * np.outer(a, a) + back.T @ (inverse - identity + gamma * raw) @ back)
-        return found + kernel.contract_features(at_landmarks, at_landmarks, outer)
+        return derivatives + kernel.contract_features(at_landmarks, at_landmarks, outer)
 
 
 def average_ratio(
