@@ -106,7 +106,8 @@ class ScaleMixture(Embedding):
                 f"scale_rule. Use TensorProduct({radial!r}), or method='quadrature'."
             )
         self._radial, self._rest, self._rule = radial, rest, rule
-        self._part(1.0)  # raises if the RBF kernels have no embedding
+        # Raises if the RBF kernels have no embedding.
+        self._part(1.0)
 
     def _mean(self, x: Array) -> Array:
         return self._average(lambda part: part._mean(x))
@@ -160,7 +161,8 @@ def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
         return Delegated(kernel, measure, find(kernel.parts_for(1)[0], measure))
-    if isinstance(kernel.base, RBF):  # the product is an RBF kernel too, which needs no independence
+    # A product of RBF kernels is an RBF kernel, which needs no independence.
+    if isinstance(kernel.base, RBF):
         return Delegated(kernel, measure, find(kernel.base, measure))
     return Factorised(kernel, measure)
 
@@ -279,7 +281,8 @@ class EmpiricalEmbedding(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Empirical) -> None:
         super().__init__(kernel, measure)
-        self.is_fast = isinstance(measure, Discrete)  # draws are many, the atoms of a discrete family mostly few
+        # Draws are many; a discrete family has few atoms, mostly.
+        self.is_fast = isinstance(measure, Discrete)
 
     def _mean(self, x: Array) -> Array:
         batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
@@ -317,7 +320,8 @@ class WarpedEmbedding(Embedding):
 
     def _factors(self) -> tuple[Embedding, ...]:
         parts = self._inner._factors()
-        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # Log maps each coordinate on its own
+        # Only Log maps each coordinate on its own.
+        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):
             return (self,)
         pairs = zip(parts, self.measure.factors(), strict=True)
         return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)

@@ -88,7 +88,8 @@ class Embedding(ABC):
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
         try:
             return _filled(self._cross_any(measure), batch)
-        except ValueError as error:  # of a kernel on coordinates that Y does not have, such as log x for a negative x
+        # A kernel on log x raises it for a Y that may be negative, for example.
+        except ValueError as error:
             raise ValueError(f"other = {shown(measure)} does not fit the kernel: {error}") from error
 
     def _cross_any(self, other: Measure) -> Array:

@@ -143,7 +143,8 @@ def mean_with_shared_nodes(kernel: Kernel, panels: Panels, edges: Array, x: Arra
         total = np.sum(mass[..., None, :] * kernel.on_line(np.abs(y[..., None, :] - x)), axis=-1)
         if not kernel.has_kink:
             return np.asarray(total)
-        holds = np.sum(left <= x, axis=-1, keepdims=True) - 1  # the panel of x, or the nearest one
+        # The panel around x, or the nearest one.
+        holds = np.sum(left <= x, axis=-1, keepdims=True) - 1
         holds = np.clip(holds, 0, left.shape[-1] - 1)
         rows = [np.broadcast_to(ends, (*holds.shape[:-1], ends.shape[-1])) for ends in (left, right)]
         a, b = (np.take_along_axis(row, holds, axis=-1) for row in rows)
@@ -159,7 +160,8 @@ def double_with_shared_nodes(kernel: Kernel, first: Panels, second: Panels, edge
     if not kernel.has_kink:
         return total
     x, mass = _inside(edges, first)
-    heavy = np.any(mass > NEGLIGIBLE_MASS, axis=tuple(range(mass.ndim - 1)))  # elsewhere the kink is negligible
+    # Elsewhere the kink is negligible.
+    heavy = np.any(mass > NEGLIGIBLE_MASS, axis=tuple(range(mass.ndim - 1)))
     a, b = (np.repeat(ends, len(NODES), axis=-1)[..., heavy, None] for ends in (edges[..., :-1], edges[..., 1:]))
     x, mass = x[..., heavy, None], mass[..., heavy]
     own = second.per_point()

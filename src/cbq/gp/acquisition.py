@@ -53,7 +53,7 @@ class Gain:
         self._gap = np.full((1, len(u)), np.sqrt(mean_variance))  # the unknown mean adds gap'gap to the covariance
         if len(points):
             factor = factor_gram(kernel, points, nugget=self._noise)
-            # A process without values, since no gain depends on them.
+            # The process has no values, since gains do not depend on them.
             process = Process(factor, np.empty((len(points), 0)), tau=1.0 / mean_variance)
             candidates, wanted = (process.functionals(mu) for mu in (kernel(u, points), integrals.mean(points)))
             self._with_integrals = wanted.covariance(integrals.mean(u), candidates)

@@ -157,6 +157,7 @@ class KroneckerGP:
         return np.asarray(self.process.beta + mu @ self.alpha)
 
     def variance(self, mu: Array, z: Array) -> Array:
+        # The errors of interpolation and of quadrature, by the formula at the top of this file; known is k'K_Theta^-1 k.
         half = self.factor.solve_lower(mu.T)  # (T, M)
         known, gap = np.sum(half * half, axis=0), self._gap(half)
         between = np.maximum(z - self.z * known, LEAST_VARIANCE * z)

@@ -163,6 +163,7 @@ def _pivots(
     while len(chosen) < m and np.any(left > least):
         k, odds = len(chosen), left * weights
         i = int(first[k]) if k < len(first) else int(rng.choice(len(u), p=odds / np.sum(odds)))
+        # The next column of the Cholesky factor, with its pivot at point i.
         kernel.fill(take(features, slice(i, i + 1)), features, row)
         columns[k] = (row[0] - columns[:k, i] @ columns[:k]) / np.sqrt(left[i])
         left = np.maximum(left - columns[k] ** 2, 0.0)

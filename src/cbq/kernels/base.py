@@ -208,7 +208,8 @@ class Kernel(Immutable, ABC):
         self.fill_derivatives(fx, fy, derivatives)
         return namespace(G).moveaxis(inner(derivatives, G), 0, -1)  # type: ignore[no-any-return]
 
-    __array_ufunc__ = None  # makes NumPy leave `array * kernel` to __rmul__
+    # NumPy leaves `array * kernel` to __rmul__.
+    __array_ufunc__ = None
 
     def __add__(self, other: Kernel) -> Kernel:
         from cbq.kernels.combinations import SumKernel
@@ -216,7 +217,8 @@ class Kernel(Immutable, ABC):
         return SumKernel([self, other]) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: int) -> Kernel:
-        is_start = isinstance(other, int) and other == 0  # of sum([k1, k2, ...]), which begins with 0 + k1
+        # sum([k1, k2, ...]) begins with 0 + k1.
+        is_start = isinstance(other, int) and other == 0
         return self if is_start else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:

@@ -294,8 +294,10 @@ class Coordinatewise(Composite):
         sequence of d one-dimensional kernels of any kind.
     """
 
-    has_slow_embedding = False  # each coordinate has a fast one
-    has_kink = True  # RBF kernels have none, but True is safe, only slower
+    # Each coordinate has its own embedding on the line.
+    has_slow_embedding = False
+    # Products of RBF kernels have none, but True is safe, only slower.
+    has_kink = True
 
     def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
@@ -316,7 +318,8 @@ class Coordinatewise(Composite):
                 f"{type(self).__name__} combines kernels of coordinates, but x (or y) has none: pass points."
             )
         if isinstance(self.base, Radial):
-            self.base.lengthscale_for(d)  # raises if the number of lengthscales is wrong
+            # Raises if the number of lengthscales is wrong.
+            self.base.lengthscale_for(d)
             return tuple(self.base.restrict(slice(j, j + 1)) for j in range(d))
         if len(self.base) != d:
             raise ValueError(

@@ -205,7 +205,8 @@ class Radial(Kernel):
         if v.ndim == 0 or v.shape[-1] != self.n_lengthscales:
             raise ValueError(f"log_lengthscales has shape {v.shape}, but {self.n_lengthscales} values are expected.")
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
-        with np.errstate(over="ignore"):  # inf is no lengthscale
+        # The constructor refuses an infinite lengthscale.
+        with np.errstate(over="ignore"):
             return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
@@ -353,7 +354,8 @@ class Matern(Radial):
 
     @property
     def has_slow_embedding(self) -> bool:
-        return self.n_lengthscales > 1  # a mixture of RBF embeddings over about a hundred scales
+        # With several lengthscales it is a mixture of RBF embeddings over about a hundred scales.
+        return self.n_lengthscales > 1
 
     @property
     def coefficients(self) -> tuple[float, ...]:
@@ -373,7 +375,7 @@ class Matern(Radial):
         return type(self)(self.nu, lengthscale)
 
     def scale_rule(self) -> list[tuple[float, float, float]]:
-        """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g."""
+        """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g (Trefethen and Weideman 2014)."""
         nu, step = self.nu, STEP[self.nu]
         t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -step)
         weights = step * np.exp(nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t))
@@ -413,7 +415,8 @@ def first_guess(x: Array, ard: bool) -> Array:
     if x.size == 0:
         raise ValueError(f"a first guess of the lengthscale needs points, but x has shape {x.shape}: pass some.")
     rows = x.reshape(-1, x.shape[-1])
-    deviations = np.std(rows - rows[0], axis=0)  # exactly zero for equal values
+    # Relative to the first row, equal values deviate by exactly zero.
+    deviations = np.std(rows - rows[0], axis=0)
     varies = deviations > 0
     logs = np.log(deviations, out=np.zeros(len(varies)), where=varies)
     if not ard or len(logs) == 1:

@@ -152,7 +152,8 @@ class Whiten(MeasureTransform):
         if measure.equals(self.measure):
             return Gaussian(np.zeros(measure.mean.shape), cov=np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
         mean, L = self._mean_and_factor()
-        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
+        # The rows are the columns of L^-1 L'.
+        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))
         return Gaussian(solve_lower(L, measure.mean - mean), cov=np.swapaxes(half, -1, -2) @ half)
 
     def scales(self) -> Array | None:
@@ -286,7 +287,8 @@ class Warped(Kernel):
         return self.base.has_slow_embedding
 
     def check_dim(self, d: int) -> None:
-        if not isinstance(self.warp, UserTransform | Columns):  # these change the dimension
+        # User functions and Columns may change the dimension.
+        if not isinstance(self.warp, UserTransform | Columns):
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:

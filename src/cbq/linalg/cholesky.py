@@ -223,7 +223,8 @@ def factor(
             suspects = np.flatnonzero(~np.isfinite(a.sum(axis=(-2, -1))))
         for i in suspects:
             if not np.isfinite(a[i]).all():
-                a[i, 0, 0] = np.nan  # moved to the diagonal, where the factorisation finds it
+                # The factorisation finds NaN on the diagonal.
+                a[i, 0, 0] = np.nan
 
     def restore(span: slice, a: Array) -> None:
         reflect(a.swapaxes(-1, -2))

@@ -178,7 +178,8 @@ def contract(kernel: Fills, fx: Features, fy: Features, G: Any) -> Array:
     """`contract_features` of a kernel, on features of the host and weights G of any engine."""
     try:
         return on_host(kernel.contract_features(moved_features(fx, G), moved_features(fy, G), G))
-    except Exception:  # as in `fill`
+    # As in `fill`.
+    except Exception:
         if isinstance(G, np.ndarray):
             raise
         return kernel.contract_features(fx, fy, on_host(G))
@@ -190,7 +191,8 @@ def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool 
 
     def task(t: int) -> None:
         fx, fy, place = lower_block(features, blocks[t])
-        block = np.empty(a[place].shape)  # contiguous, hence faster than rows of `a`
+        # A contiguous block is faster than rows of `a`.
+        block = np.empty(a[place].shape)
         kernel.fill(fx, fy, block)
         a[place] = block
 
@@ -274,7 +276,8 @@ def sqdist(x: Array, y: Array, out: Array) -> Array:
 def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
     """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
     xp = namespace(x)
-    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # the inner loop runs along it
+    # The inner loop runs along this axis.
+    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]
     return xp.subtract(x[..., j, None], row[..., None, :], out=out)  # type: ignore[no-any-return]
 
 

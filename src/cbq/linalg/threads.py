@@ -193,7 +193,8 @@ class _BlasLimit:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _release()  # another thread may have set the limit
+                # Another thread may have set the limit.
+                _release()
                 self._limiter.restore_original_limits()
                 self._limiter = None
                 _release()

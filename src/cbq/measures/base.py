@@ -270,7 +270,8 @@ class Measure(Immutable, ABC):
             kind = f"{type(self).__name__} in {self.dim} dimensions"
             raise NotImplementedError(f"{kind} does not implement the conditional distributions that a Mixture needs.")
         batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        return factors[j][..., None]._broadcast_getitem(batch, ...)  # the coordinates are independent
+        # The coordinates are independent, so the first j do not matter.
+        return factors[j][..., None]._broadcast_getitem(batch, ...)
 
     @abstractmethod
     def _logpdf(self, x: Array) -> Array: ...
@@ -315,13 +316,15 @@ class Measure(Immutable, ABC):
         order = indexed(np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch), index)
         if own:
             return self[np.unravel_index(order, own)]
-        return self[(None,) * np.ndim(order)]  # a single measure: axes of length 1 broadcast
+        # A single measure broadcasts by axes of length 1.
+        return self[(None,) * np.ndim(order)]
 
     @classmethod
     def _stack(cls, measures: Sequence[Self]) -> Measure | None:
         """One measure with batch shape (T,) from T measures of this type; None if their arrays do not match."""
         if cls.__getitem__ is not Measure.__getitem__ or cls._rebuild is not Measure._rebuild:
-            return None  # `parameters` may then differ from the arguments of the constructor
+            # The parameters may differ from the arguments of the constructor.
+            return None
         parameters = [measure.parameters() for measure in measures]
         if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
             return None

@@ -196,7 +196,8 @@ class Mixture(Measure):
     @property
     def has_smooth_density(self) -> bool:
         ends = [np.all(a == b) for c in self.components for a, b in zip(c.support, self.support, strict=True)]
-        return all(ends) and all(c.has_smooth_density for c in self.components)  # an end inside is a jump or a kink
+        # The density has a jump or a kink where the support of a component ends inside.
+        return all(ends) and all(c.has_smooth_density for c in self.components)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         # Each component, and the choice between them, has its own generator, so that a larger n extends the draws.
@@ -248,7 +249,8 @@ class Mixture(Measure):
         discrete = np.array([c.has_atoms for c in self.components])
         if np.all(discrete) or not np.any(discrete):
             return terms
-        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)  # an atom outweighs any density
+        # An atom outweighs any density.
+        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)
         return np.where(at_atom & ~discrete, -np.inf, terms)
 
     def _log_weights(self) -> Array:
@@ -316,7 +318,8 @@ class Mixture(Measure):
             value = np.where(v < 0, below - wanted, wanted - above)
             return value, np.exp(log_p - np.where(v < 0, below, above))
 
-        with np.errstate(invalid="ignore"):  # 0 inf and inf - inf, at the ends of unbounded components
+        # At the ends of unbounded components, 0 inf and inf - inf occur.
+        with np.errstate(invalid="ignore"):
             start = np.sum(np.where(weights > 0, weights * parts, 0.0), axis=-1)
         return _increasing_root(excess, low, high, start, noise)[..., None]
 
@@ -373,7 +376,8 @@ def _increasing_root(
     for _ in range(200):
         if np.all(done):
             break
-        with np.errstate(all="ignore"):  # far from the root, values and slopes may be infinite or zero
+        # Far from the root, values and slopes may be infinite or zero.
+        with np.errstate(all="ignore"):
             value, slope = function(x)
             low, high = np.where(value <= 0, x, low), np.where(value >= 0, x, high)
             newton = x - value / slope

@@ -184,7 +184,8 @@ class OnIntegers(Discrete):
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         whole = (y >= 0) & (y == np.floor(y))
-        with np.errstate(over="ignore"):  # a probability that is zero in float64
+        # A probability may be zero in float64.
+        with np.errstate(over="ignore"):
             return np.where(whole, self._log_probability(np.where(whole, y, 0.0)), -np.inf)
 
     @abstractmethod
@@ -237,7 +238,8 @@ class Binomial(OnIntegers):
         rare = p <= 0.5
         rarer = n * np.minimum(p, 1 - p)
         common = n - rarer
-        lost = (n - common) - rarer  # the rounding error of `common`, which `main` corrects to first order
+        # The rounding error of `common`, for which `main` is corrected to first order.
+        lost = (n - common) - rarer
         of_rare, of_common = np.where(rare, (k, n - k), (n - k, k))
         main = _power_term(of_rare, rarer) + _power_term(of_common, common)
         main = main + of_common * lost / np.maximum(common, 0.5)

@@ -33,7 +33,8 @@ class LogMeasure(Measure):
     measure: Measure  # of x = exp(y)
     law = DeprecatedAttribute("measure")
 
-    has_heavy_tails = False  # a power of x is an exponential of log x
+    # A density that falls like a power of x falls exponentially in log x.
+    has_heavy_tails = False
 
     def __init__(self, measure: Any) -> None:
         self.measure = measure_argument(measure, "measure")

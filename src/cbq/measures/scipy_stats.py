@@ -50,7 +50,8 @@ class ScipyLine(Univariate):
         """The result of a method of the distribution, at y (..., n) if it takes points."""
 
     def _call(self, method: str, *arguments: Array) -> Array:
-        with np.errstate(all="ignore"):  # scipy's formulas may evaluate log(0) internally
+        # SciPy's formulas may evaluate log(0) internally.
+        with np.errstate(all="ignore"):
             return np.asarray(self._evaluate(method, *arguments), dtype=np.float64)
 
     def _log_density(self, y: Array) -> Array:
@@ -64,7 +65,8 @@ class ScipyLine(Univariate):
         median, lower_quartile = (self._quantile(np.full(1, q), upper=False) for q in (0.5, 0.25))
         spread = self._quantile(np.full(1, 0.25), upper=True) - lower_quartile
         scale = np.minimum(np.maximum(spread, np.abs(y - median)), np.minimum(y - lower, upper - y))
-        self._require_density(scale > 0)  # differences need room on both sides
+        # Differences need room on both sides.
+        self._require_density(scale > 0)
         return central_difference(self._log_density, y, 1e-3 * scale)
 
     def _quantile(self, q: Array, upper: bool) -> Array:
@@ -315,7 +317,8 @@ def _closed_form(name: str, shapes: list[Array], loc: Array, scale: Array) -> Me
 def _of_frozen_discrete(frozen: Any) -> Measure:
     """The measure of a frozen discrete distribution, by its own class or as a finite sum."""
     dist, (*s, loc) = frozen.dist, _frozen_parameters(frozen, "loc")
-    if hasattr(dist, "xk") and hasattr(dist, "pk"):  # a table of values and probabilities
+    # A user made it from a table of values and probabilities.
+    if hasattr(dist, "xk") and hasattr(dist, "pk"):
         return Categorical(dist.pk, np.asarray(dist.xk) + loc)
     if not np.all(dist._argcheck(*s)):
         raise ValueError(f"scipy.stats.{dist.name} is not defined for the shapes {s}: correct these parameters.")

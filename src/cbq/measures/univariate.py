@@ -169,7 +169,8 @@ class Exponential(Univariate):
         return np.exp(-self.rate * y) if upper else -np.expm1(-self.rate * y)
 
     def _quantile(self, q: Array, upper: bool) -> Array:
-        with np.errstate(divide="ignore"):  # the upper end of the support is inf
+        # The upper end of the support is infinite.
+        with np.errstate(divide="ignore"):
             return -(np.log(q) if upper else np.log1p(-q)) / self.rate
 
 
@@ -293,7 +294,8 @@ class StudentT(Univariate):
         tail = 2 * np.minimum(q, 1 - q)
         near = np.asarray(special.betainccinv(0.5, self.df / 2, tail))
         far = np.asarray(special.betaincinv(self.df / 2, 0.5, tail))
-        with np.errstate(divide="ignore", over="ignore"):  # the quantiles at q = 0 and q = 1 are infinite
+        # The quantiles at q = 0 and q = 1 are infinite.
+        with np.errstate(divide="ignore", over="ignore"):
             squared = np.where(near < 0.5, near / (1 - np.minimum(near, 0.5)), 1 / far - 1)
         r = np.where(q < 0.5, -1.0, 1.0) * np.sqrt(np.maximum(squared, 0))
         scale = -self.scale if upper else self.scale
