@@ -157,9 +157,9 @@ class KroneckerGP:
         return np.asarray(self.process.beta + mu @ self.alpha)
 
     def variance(self, mu: Array, z: Array) -> Array:
-        # The errors of interpolation and of quadrature, by the formula at the top of this file; known is k'K_Theta^-1 k.
+        # The errors of interpolation and of quadrature, by the formula at the top of this file.
         half = self.factor.solve_lower(mu.T)  # (T, M)
-        known, gap = np.sum(half * half, axis=0), self._gap(half)
+        known, gap = np.sum(half * half, axis=0), self._gap(half)  # k'K_Theta^-1 k
         between = np.maximum(z - self.z * known, LEAST_VARIANCE * z)
         within = np.maximum((self.z - self.explained) * known + gap**2, LEAST_VARIANCE * z)
         return np.repeat((between + within)[:, None], len(self.amplitude), axis=1)

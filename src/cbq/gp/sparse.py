@@ -193,8 +193,8 @@ class Bound:
         self, gamma: float, features: LandmarkFeatures, moments: Moments, state: State, inverse: Array
     ) -> Array:
         """The derivatives by the log-lengthscales (p,), by the chain rule through K_nm and K_mm."""
-        # dJ = sum_ij W_ij d(K_nm)_ij + sum_ij outer_ij d(K_mm)_ij, where W (n, m) and outer (m, m) are the derivatives of
-        # J by K_nm and, through Phi = K_nm L^-T, by K_mm.
+        # dJ = sum_ij W_ij d(K_nm)_ij + sum_ij outer_ij d(K_mm)_ij, where W (n, m) and outer (m, m) are the derivatives
+        # of J by K_nm and, through Phi = K_nm L^-T, by K_mm.
         kernel, identity = features.kernel, np.eye(len(self.landmarks))
         back = features.root.solve_lower(identity)  # L^-1
         turn = (inverse - identity) @ back
