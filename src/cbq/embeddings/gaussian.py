@@ -10,8 +10,8 @@ from cbq.common.arrays import Array
 from cbq.embeddings.composite import Factorised, ScaleMixture
 from cbq.embeddings.embedding import Embedding, register
 from cbq.kernels import RBF, Matern
-from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import sqdist
+from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.linalg.threads import spans
 from cbq.measures import Gaussian, Measure
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import Array, Booleans
-from cbq.linalg.dense import solve
+from cbq.linalg.lapack import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)
 Derivatives = Callable[[], tuple[Array, Array]]  # the gradient (P,) and the approximate Hessian (P, P)

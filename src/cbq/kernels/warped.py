@@ -14,8 +14,8 @@ from cbq.common.arrays import Array, Booleans, Integers, finite
 from cbq.common.checks import called, is_whole, shown
 from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
-from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import Features
+from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, Uniform
 from cbq.measures.base import measure_argument
 

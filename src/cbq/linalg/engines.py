@@ -18,7 +18,7 @@ from cbq.common import memory
 from cbq.common.arrays import Array
 from cbq.common.checks import shown
 from cbq.common.wording import arg
-from cbq.linalg import cholesky, dense, gram
+from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
@@ -77,7 +77,7 @@ class NumpyEngine:
     factor = staticmethod(cholesky.factor)
     factor_gram = staticmethod(gram.factor_gram)
     chunks = staticmethod(gram.chunks)
-    eigh = staticmethod(dense.eigh)
+    eigh = staticmethod(lapack.eigh)
 
     def available_memory(self) -> float:
         return memory.available_memory()

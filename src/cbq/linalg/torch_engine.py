@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cbq.common import memory
 from cbq.common.arrays import Array, Booleans, Integers
-from cbq.linalg import cholesky, dense, gram
+from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
 from cbq.linalg.gram import Features, Fills, gram_features, on_host, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
@@ -96,7 +96,7 @@ class TorchEngine:
 
     def eigh(self, a: Array) -> tuple[Array, Array]:
         if self._on_gpu and len(a) < LARGE:
-            return dense.eigh(a)
+            return lapack.eigh(a)
         values, vectors = torch.linalg.eigh(self._moved(a))
         return on_host(values), on_host(vectors)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, broadcast_batch
 from cbq.common.memory import require_memory
 from cbq.io import Numbers, saved
-from cbq.linalg.dense import cholesky, solve_lower, solve_upper
+from cbq.linalg.lapack import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, require_coordinates
 
 

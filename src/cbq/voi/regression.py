@@ -19,8 +19,8 @@ from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.linalg.dense import eigh, thin_svd
 from cbq.linalg.gram import on_host
+from cbq.linalg.lapack import eigh, thin_svd
 
 CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
 RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations, or singular value of the basis

@@ -15,7 +15,7 @@ from cbq.common.checks import called, generator, is_number, number, shown
 from cbq.common.tables import short
 from cbq.common.wording import arg
 from cbq.fit.labels import with_labels
-from cbq.linalg.dense import eigh
+from cbq.linalg.lapack import eigh
 from cbq.voi.populations import at_least_0, multiplier
 from cbq.voi.populations import population as people
 from cbq.voi.result import DIGITS

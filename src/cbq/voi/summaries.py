@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq.common.arrays import Array
-from cbq.linalg.dense import append_rows
+from cbq.linalg.lapack import append_rows
 
 MAX_ROWS = 12  # at the end of a table that may be summaries
 MIN_DRAWS = 10  # rows above them

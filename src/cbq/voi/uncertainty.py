@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq.common.arrays import Array
-from cbq.linalg.dense import orthonormal
+from cbq.linalg.lapack import orthonormal
 from cbq.voi.benefits import NetBenefits
 from cbq.voi.regression import RegressionPosterior, SiteBlock
 from cbq.voi.sites import SiteOutputs

@@ -34,9 +34,9 @@ from cbq.gp.process import FLAT, ZERO
 from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
+from cbq.linalg.lapack import correlation
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.enumerated import Enumerated
