@@ -41,11 +41,13 @@ class Transform(ABC):
         """The measure of w(X) for X ~ measure; TypeError if it is unknown."""
         if isinstance(measure, Empirical):
             return Empirical(self(measure.points), measure.weights)
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(component) for component in measure.components])
         return self._image(measure)
 
     @abstractmethod
     def _image(self, measure: Measure) -> Measure:
-        """`image` for measures other than Empirical."""
+        """`image` for measures without atoms or components."""
 
 
 @saved("Log")
@@ -62,8 +64,6 @@ class Log(Transform):
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, LogNormal):
             return measure.log
-        if isinstance(measure, Mixture):
-            return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if measure.dim == 1:
             return LogMeasure(measure)
         if len(measure.factors()) > 1:
@@ -143,8 +143,6 @@ class Whiten(MeasureTransform):
         return solve_lower(L[..., None, :, :], x - mean[..., None, :])
 
     def _image(self, measure: Measure) -> Measure:
-        if isinstance(measure, Mixture):
-            return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if not isinstance(measure, Gaussian):
             raise TypeError(
                 f"the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not {measure!r}."
@@ -185,7 +183,8 @@ class Gaussianise(MeasureTransform):
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
             raise TypeError(f"x gaussianised under {self.measure!r} has no known measure if x follows {measure!r}.")
-        return super().image(measure)
+        # Normal scores under a mixture are normal, whatever its components.
+        return self._image(measure) if isinstance(measure, Mixture) else super().image(measure)
 
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
