@@ -93,8 +93,7 @@ class OneProcess(Policy):
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, MOBQFit)
-        between = few_thetas(samples) if samples.depends_on_theta else ()
-        return fit.is_learnt and not between and not few_points_together(samples)
+        return fit.is_learnt and not few_points_together(samples)
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
