@@ -196,7 +196,7 @@ def test_a_fit_with_a_nested_kernel_comes_back(name, tmp_path):
 
 
 def test_every_kernel_is_saved_or_refused():
-    exported = {getattr(cbq.kernels, name) for name in cbq.kernels.__all__}
+    exported = {kind for name in cbq.kernels.__all__ if isinstance(kind := getattr(cbq.kernels, name), type)}
     known = {cls for cls in saved_classes(Kernel).values() if cls.__module__.startswith("cbq.")}
     assert exported - known == {Kernel, Radial, Stein}
     assert {type(part) for part in NESTED.values()} == known - {XThetaKernel}
