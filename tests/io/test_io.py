@@ -847,7 +847,7 @@ REFUSED = {
     "whiten": (Warped(RBF(1.0), "whiten").bind(MEASURE_2), "holds a function or a measure, and a file holds no code"),
     "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(MEASURE_2), "keep the samples and fit again when needed"),
     "stein": (Stein(RBF(1.0), MEASURE_2), r"kernel is Stein\(.*\) of type Stein, which is code of your own or holds"),
-    "subclass": (OwnKernel(1.0), "of type OwnKernel, .* Use SumKernel, .*RBF, Matern, TensorProduct"),
+    "subclass": (OwnKernel(1.0), "of type OwnKernel, .* Use RBF, Matern, SumKernel, .*TensorProduct"),
     "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: .*parts/1/kernel/warp is User"),
 }
 
