@@ -145,7 +145,7 @@ class KroneckerFit(PooledFit):
     @property
     def emulator(self) -> Emulator:
         raise ValueError(
-            "the process of a KroneckerFit is one of coordinates that thetas share, and not of x: for an emulator or an "
+            "the process of a KroneckerFit is one of coordinates that thetas share, not of x: for an emulator or an "
             "outcome, fit cbq.MOBQ(structure='dense') to these samples."
         )
 
