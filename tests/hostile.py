@@ -566,6 +566,7 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
+    *(f"{name}Fit.outcome" for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch

@@ -18,6 +18,7 @@ from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, as_progress, reporting
 from cbq.common.tables import data_frame
 from cbq.fit.beyond import beyond
+from cbq.fit.emulator import Emulator
 from cbq.fit.findings import (
     REMARKS,
     Finding,
@@ -33,6 +34,7 @@ from cbq.fit.findings import (
 )
 from cbq.fit.frames import keeping_index
 from cbq.fit.heavy_tails import infinite_variance
+from cbq.fit.outcome import Of, Outcome
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.suggestion import Suggestion
 from cbq.fit.summary import Summary, fit_html
@@ -163,11 +165,13 @@ class Fit(Immutable, ABC):
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def _calibrated_predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """The predictive distributions, with what no point has seen, and the deviations that an adaptive run has found.
+        return self._calibrated(self._predictives(theta, joint=joint))
+
+    def _calibrated(self, found: Sequence[PredictiveDistribution]) -> Sequence[PredictiveDistribution]:
+        """The distributions, with what no point has seen, and the deviations that an adaptive run has found.
 
         Without bounds nothing is known of other values than the one that was seen, and the distributions are flat.
         """
-        found = self._predictives(theta, joint=joint)
         if self.unseen is not None:
             ends = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds
             ends = np.broadcast_to(ends, (2, len(found)))
@@ -505,6 +509,44 @@ class Fit(Immutable, ABC):
             f"{type(self).__name__} does not know where f should be run next: fit cbq.MOBQ() or cbq.CBQ() to these "
             f"samples."
         )
+
+    @property
+    def emulator(self) -> Emulator:
+        """The values of f itself at any x and theta; for fits of one process on all runs.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> mean, std = fit.emulator.predict([90.0, 110.0], return_std=True)  # here f does not depend on theta
+        >>> mean.shape
+        (2,)
+        """
+        raise ValueError(
+            f"{type(self).__name__} has estimates of I(theta), and no model of f itself, so it has no emulator and no "
+            f"outcome: fit cbq.MOBQ() to these samples."
+        )
+
+    def outcome(
+        self, theta: npt.ArrayLike, *, size: int = 2**15, of: Of = "run", rng: np.random.Generator | int = 0
+    ) -> Outcome:
+        """The distribution of f(X, theta), X ~ P_theta, at thetas (M, p): probabilities, quantiles, spread, shortfall.
+
+        size : number of points of each measure, from Sobol sequences; of a discrete measure, all atoms count. For a
+            probability of 1e-4, take 2**18.
+        of : "run", the outcome of one run, noise included, or "mean", the mean of f at x; the same unless f is random.
+        rng : a generator or a seed, of the points and of the draws of f from which intervals follow.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> outcome = fit.outcome([90.0, 110.0])
+        >>> probability, low, high = outcome.sf(5.0, level=0.95)  # that the butterfly pays more than 5
+        >>> bool(np.all((low <= probability) & (probability <= high)))
+        True
+        """
+        return Outcome.of_fit(self, theta, size=size, of=of, rng=rng)
 
     @_saying_what_is_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:

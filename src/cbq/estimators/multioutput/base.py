@@ -65,6 +65,31 @@ class Part(Protocol):
         """The embeddings (M, n) of its integrals at thetas (M, p) at the nodes (n, D) of another process."""
 
 
+class Wanted(Protocol):
+    """Linear functionals of f, for each of several processes."""
+
+    def of(self, part: Part) -> Embedded:
+        """The functionals, as a process needs them."""
+
+    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
+        """Their embeddings (M, n) at the nodes (n, D) of another process with the same kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class IntegralsAt:
+    """The integrals of f at thetas (M, p), under M measures of x."""
+
+    theta: Array
+    measures: Sequence[Measure]
+
+    def of(self, part: Part) -> Embedded:
+        refuse_theta(part.kernel, self.theta)
+        return part.integrals(self.theta, self.measures)
+
+    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
+        return part.embeddings(nodes, functionals, self.theta)
+
+
 class PooledFit(Fit):
     """I over theta by one Gaussian process on the values of all thetas.
 
@@ -129,48 +154,47 @@ class PooledFit(Fit):
         return [found[c] for c in self._outputs]
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        with self._threads():
+            wanted = IntegralsAt(theta, together(self._measures(theta)))
+            return self._distributions(wanted, self._average_scales, joint=joint)
+
+    def _distributions(self, wanted: Wanted, common: Sequence[Array], *, joint: bool) -> list[PredictiveDistribution]:
+        """The distribution of each output of M functionals; common: the scales (K,) of an error of each group."""
         found: dict[int, PredictiveDistribution] = {}
         ratios2 = self.calibrated_by.ratios2
-        with self._threads():
-            measures = together(self._measures(theta))
-            for g, group in enumerate(self.groups):
-                mean, scales2 = self._posterior(g, theta, measures, joint=joint)
-                common = (self.calibrated_by.common * self._average_scales[g]) ** 2
-                for j, (c, location) in enumerate(self._columns(group, mean).items()):
-                    mine = self._points.scale[c] ** 2 * (scales2[j] + common[j])
-                    locations = np.broadcast_to(location, (len(ratios2), *location.shape))
-                    found[c] = PredictiveDistribution(locations, np.multiply.outer(ratios2, mine), np.inf)
+        for g, group in enumerate(self.groups):
+            mean, scales2 = self._posterior(g, wanted, joint=joint)
+            shared = (self.calibrated_by.common * common[g]) ** 2
+            for j, (c, location) in enumerate(self._columns(group, mean).items()):
+                mine = self._points.scale[c] ** 2 * (scales2[j] + shared[j])
+                locations = np.broadcast_to(location, (len(ratios2), *location.shape))
+                found[c] = PredictiveDistribution(locations, np.multiply.outer(ratios2, mine), np.inf)
         return [found[c] for c in self._outputs]
 
-    def _posterior(self, g: int, theta: Array, measures: Sequence[Measure], *, joint: bool) -> tuple[Array, Array]:
-        """The means (M, K) of integrals of the K outputs of group g, and squared scales (K, M), or (K, M, M).
+    def _posterior(self, g: int, wanted: Wanted, *, joint: bool) -> tuple[Array, Array]:
+        """The means (M, K) of functionals of the K outputs of group g, and squared scales (K, M), or (K, M, M).
 
         The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
-        and rounding the squares of its errors, which integrals have in common.
+        and rounding the squares of its errors, which the functionals have in common.
         """
         best, *others = self._parts[g]
-        mean, integrals, mu = self._integrals(best, theta, measures)
-        amplitudes, process = self._amplitudes[g], best.process
-        to_nodes = mu if amplitudes.nodes is process.nodes else best.embeddings(amplitudes.nodes, integrals, theta)
+        process, amplitudes, functionals = best.process, self._amplitudes[g], wanted.of(best)
+        mu = functionals.mean(process.nodes)
+        mean = process.mean(mu)
+        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
         amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
-        spread = process.variance(mu, integrals.variance()).T
+        spread = process.variance(mu, functionals.variance()).T
         errors = [np.broadcast_to(process.rounding, mean.shape).T]
         for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
-            errors.append(np.sqrt(weight) * (self._integrals(part, theta, measures)[0] - mean).T)
+            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
+            errors.append(np.sqrt(weight) * (other - mean).T)
         if not joint:
             return mean, amplitude * spread + sum(error**2 for error in errors)
-        pairs = zip(process.covariance(mu, integrals.cross()), spread, strict=True)
+        pairs = zip(process.covariance(mu, functionals.cross()), spread, strict=True)
         unit = np.stack([nearest_psd(covariance, variance) for covariance, variance in pairs])
         root = np.sqrt(amplitude)
         apart = sum(error[:, :, None] * error[:, None] for error in errors)
         return mean, root[:, :, None] * unit * root[:, None] + apart
-
-    def _integrals(self, part: Part, theta: Array, measures: Sequence[Measure]) -> tuple[Array, Embedded, Array]:
-        """The means (M, K) of the integrals of a process at theta (M, p), the integrals, and their embeddings."""
-        refuse_theta(part.kernel, theta)
-        integrals = part.integrals(theta, measures)
-        mu = integrals.mean(part.process.nodes)
-        return part.process.mean(mu), integrals, mu
 
     def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
         """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""
@@ -181,8 +205,8 @@ class PooledFit(Fit):
     def _average_scales(self) -> list[Array]:
         """For each group, the average scales (K,) at some of the observed thetas."""
         rows = evenly(len(self.theta), SOME_THETAS)
-        some, measures = self.theta[rows], together(self._observed(rows))
-        each = (self._posterior(g, some, measures, joint=False)[1] for g in range(len(self.groups)))
+        some = IntegralsAt(self.theta[rows], together(self._observed(rows)))
+        each = (self._posterior(g, some, joint=False)[1] for g in range(len(self.groups)))
         return [np.mean(np.sqrt(scales2), axis=1) for scales2 in each]
 
     @cached_property

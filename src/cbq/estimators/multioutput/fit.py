@@ -11,14 +11,16 @@ import numpy as np
 
 from cbq.common.arrays import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, Part, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
+from cbq.fit.emulator import Emulator
 from cbq.fit.findings import Finding
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.gp.acquisition import disagreement
 from cbq.gp.calibration import Calibration, LocalAmplitude
-from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PooledGP, SubsetGP
+from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, SubsetGP
 from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel, XThetaKernel
@@ -128,6 +130,19 @@ class _Part:
         return max(len(self.process.nodes), 0 if self.line is None else self.line.n_nodes)
 
 
+@dataclass(frozen=True, eq=False)
+class ValuesAt:
+    """The values of f at points u (n, D), which are x, or x and theta."""
+
+    u: Array
+
+    def of(self, part: Part) -> Embedded:
+        return PointValues(part.kernel, self.u)
+
+    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
+        return functionals.mean(nodes)
+
+
 @saved(
     "MOBQ",
     read=read_fit,
@@ -196,6 +211,23 @@ class MOBQFit(PooledFit):
         if some.n < points.n or not isinstance(process, ExactGP):
             process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
         return LocalAmplitude(process, owners, some.places)
+
+    @property
+    def emulator(self) -> Emulator:
+        return Emulator(self, self.samples, self._values, self.noise_std)
+
+    def _values(self, x: Array, theta: Array | None, *, joint: bool) -> list[PredictiveDistribution]:
+        """The distribution of each output of f at points x (n, d) and thetas (n, p)."""
+        u = x
+        if self.samples.depends_on_theta:
+            if theta is None:
+                raise ValueError(
+                    "theta is missing: f depends on it. Pass one theta (p,), or one for each point, (n, p)."
+                )
+            u = np.column_stack([x, theta])
+        nothing = [np.zeros(len(group.outputs)) for group in self.groups]  # values have no error in common
+        with self._threads():
+            return self._distributions(ValuesAt(u), nothing, joint=joint)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)

@@ -20,6 +20,7 @@ from cbq.embeddings import Embedding, embed
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.estimators.multioutput.candidates import LEAST_SPREAD, Candidates, kernels_of_x
 from cbq.estimators.multioutput.fit import check_groups, check_kernel
+from cbq.fit.emulator import Emulator
 from cbq.fit.findings import Finding
 from cbq.gp.calibration import Calibration
 from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, grid_amplitude, left_out_points
@@ -140,6 +141,13 @@ class KroneckerFit(PooledFit):
 
     groups: tuple[GridGroup, ...]
     _points: GridPoints
+
+    @property
+    def emulator(self) -> Emulator:
+        raise ValueError(
+            "the process of a KroneckerFit is one of coordinates that thetas share, not of x: for an emulator or an "
+            "outcome, fit cbq.MOBQ(structure='dense') to these samples."
+        )
 
     def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
         self._points = grid_points(self.samples)

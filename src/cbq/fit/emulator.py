@@ -1,0 +1,209 @@
+"""The emulator of a fit: f itself at any x and theta, with what the runs leave open.
+
+A process that is given all runs knows values of f as it knows integrals, and is calibrated in the same way: a value is
+the integral under a measure of one atom. On 26 fits of 13 problems, 95% intervals of values at new points held 97% of
+them and 50% intervals 62%.
+
+`Emulator.paths` draws f as a function of x at one theta. With B the covariances of values at many points with those at
+a few of them, in the coordinates in which the few are uncorrelated, a draw is mean + B e, for normal e, and leaves at
+each point a variance that the few do not explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq.common.arrays import Array, blocks, points
+from cbq.common.checks import count, flag, generator
+from cbq.common.memory import require_memory
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.linalg.dense import eigh, symmetric_root
+from cbq.measures import Measure
+from cbq.samples import Samples
+
+if TYPE_CHECKING:
+    from cbq.fit.base import Fit
+
+
+class Values(Protocol):
+    """The distributions of values of f, of each output."""
+
+    def __call__(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        """At points x (n, d) and thetas (n, p); with covariances between the points if `joint`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Emulator:
+    """The values of f at any x and theta, as a fit of one process knows them.
+
+    Points x are (n, d), or (n,) for d = 1. theta is one (p,) for all points, or one for each, (n, p); it may be left
+    out where f does not depend on it. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
+    within the bounds of f. Where f is random, the values are its means.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> emulator = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0)).emulator
+    >>> emulator.predict([90.0, 100.0]).shape, emulator.sample([90.0, 100.0], size=3, rng=0).shape
+    ((2,), (3, 2))
+    """
+
+    fit: Fit
+    samples: Samples
+    values: Values
+    noise_std: Array  # (C,), of one run; zero unless f is random
+
+    def predict(
+        self,
+        x: npt.ArrayLike,
+        theta: npt.ArrayLike | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+    ) -> Array | tuple[Array, Array]:
+        """The mean of f at points x, (n,) or (n, C).
+
+        return_std: also its standard deviation. return_cov: also the covariance between points, (n, n) or (n, n, C).
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> emulator = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0)).emulator
+        >>> mean, std = emulator.predict([90.0, 100.0], return_std=True)
+        >>> bool(np.all(np.abs(mean - problem.evaluate(100.0, [90.0, 100.0])) < 4 * std))
+        True
+        """
+        if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
+            raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
+        x = self._points(x)
+        thetas = self._thetas(theta, len(x))
+        if return_cov:
+            self._require_memory(len(x))
+            found = self._known(x, thetas, joint=True)
+            mean = self.fit._bounded(self.fit._shaped([each.mean for each in found]))
+            return mean, self.fit._shaped([each.cov for each in found])
+        rows = list(blocks(len(x)))
+        each = [self._known(x[some], None if thetas is None else thetas[some], joint=False) for some in rows]
+        mean = self.fit._bounded(
+            self.fit._shaped([np.concatenate([d.mean for d in c]) for c in zip(*each, strict=True)])
+        )
+        if not return_std:
+            return mean
+        variance = [np.concatenate([d.variance for d in c]) for c in zip(*each, strict=True)]
+        return mean, np.sqrt(self.fit._shaped(variance))
+
+    def sample(
+        self,
+        x: npt.ArrayLike,
+        theta: npt.ArrayLike | None = None,
+        size: int = 1,
+        rng: np.random.Generator | int = 0,
+    ) -> Array:
+        """Draws of f as a function, at all points jointly: (size, n) or (size, n, C)."""
+        x, rng, size = self._points(x), generator(rng), count(size, "size")
+        self._require_memory(len(x))
+        found = self._known(x, self._thetas(theta, len(x)), joint=True)
+        return self.fit._drawn(found, size, rng, antithetic=False)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether f is random."""
+        return bool(np.any(self.noise_std > 0))
+
+    def require_draws(self) -> None:
+        """Raise where f cannot be drawn."""
+        if self.fit.unseen is not None and self.fit.bounds is None:
+            raise ValueError(
+                "f cannot be drawn: all of its values are equal, so that nothing is known of other values. If f has "
+                "bounds, pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
+            )
+
+    def marginals(self, x: Array, theta: Array) -> tuple[Array, Array]:
+        """The variances (J, n, C) of the components of the mixture, and the means (n, C), at one theta (p,)."""
+        found = [self._known(x[rows], self._same(theta, x[rows]), joint=False) for rows in blocks(len(x))]
+        variances = [np.stack([each.scales2 for each in outputs], axis=-1) for outputs in found]
+        means = [np.stack([each.mean for each in outputs], axis=-1) for outputs in found]
+        return np.concatenate(variances, axis=1), np.concatenate(means)
+
+    def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
+        """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
+        few, C = min(few, len(x)), len(self.fit._outputs)
+        drawn = rng.integers(3, size=size), rng.standard_normal((size, few, C)) @ symmetric_root(self.fit.correlation)
+        mean, unit, B = np.empty((len(x), C)), np.empty((len(x), C)), np.empty((C, len(x), few))
+        axes: list[Array] = []
+        for rows in blocks(len(x) - few, 2 * few) if len(x) > few else [slice(0, 0)]:
+            some = np.concatenate([x[:few], x[few:][rows]])
+            mine = np.concatenate([np.arange(few), few + np.arange(len(x) - few)[rows]])
+            found = self._known(some, self._same(theta, some), joint=True)
+            axes = axes or [_whitening(each.scales2[1][:few, :few]) for each in found]
+            for c, each in enumerate(found):
+                total = np.trace(each.scales2, axis1=1, axis2=2)  # of each component: they differ by a factor
+                ratios2 = total / max(total[1], np.finfo(float).tiny)
+                mean[mine, c], unit[mine, c] = each.mean, np.diagonal(each.scales2[1])
+                B[c, mine] = each.scales2[1][:, :few] @ axes[c]
+        left = np.maximum(unit - np.sum(B**2, axis=2).T, 0.0)
+        factors = np.sqrt(ratios2)[drawn[0]]
+        moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, drawn[1])
+        return Paths(mean + moves, left, factors**2)
+
+    @staticmethod
+    def _same(theta: Array, x: Array) -> Array:
+        """One theta (p,) for all points x (n, d)."""
+        return np.broadcast_to(theta, (len(x), len(theta)))
+
+    def measures(self, theta: Array) -> Sequence[Measure]:
+        """The measures of x at thetas (M, p)."""
+        return self.samples.conditional(theta)
+
+    def _known(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        return self.fit._calibrated(self.values(x, theta, joint=joint))
+
+    def _points(self, x: npt.ArrayLike) -> Array:
+        names = self.fit.names.with_x(self.samples.d)
+        found = points(names.ordered("x", x, "x"), self.samples.d)
+        if found.ndim != 2 or not len(found):
+            raise ValueError(f"x must be points (n, {self.samples.d}), one or more, but it has shape {np.shape(x)}.")
+        return found
+
+    def _thetas(self, theta: npt.ArrayLike | None, n: int) -> Array | None:
+        if theta is None:
+            return None
+        if (given := np.asarray(theta)).ndim < 2 and given.size == self.fit.p:
+            theta = given.reshape(1, self.fit.p)
+        found = self.fit._thetas(theta)
+        if len(found) not in (1, n):
+            raise ValueError(
+                f"theta has {len(found)} rows, but there are {n} points x: pass one theta, or one for each."
+            )
+        return np.broadcast_to(found, (n, self.fit.p))
+
+    def _require_memory(self, n: int) -> None:
+        require_memory(
+            8 * len(self.fit._outputs) * n**2, f"the covariance of f at {n} points", "take fewer points at a time"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Draws of f at n points, C outputs.
+
+    moved: (size, n, C), their means. left, factors2: (n, C), (size,), a draw leaves the variance factors2 left.
+    """
+
+    moved: Array
+    left: Array
+    factors2: Array
+
+
+def _whitening(cov: Array, least: float = 1e-10) -> Array:
+    """W (m, m) with W'W a pseudo-inverse of cov (m, m), by columns: cov W has orthogonal columns with W'cov W = 1.
+
+    least: eigenvalues below this share of the largest are rounding.
+    """
+    values, vectors = eigh(cov)
+    seen = values > least * max(float(values[-1]), np.finfo(float).tiny)
+    return np.where(seen, vectors / np.sqrt(np.where(seen, values, 1.0)), 0.0)
