@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,9 @@ from cbq.measures import (
     StudentT,
     TruncatedGaussian,
     Uniform,
+    Univariate,
 )
+from gumbel import Gumbel
 from rational import Rational
 
 DEVIATIONS = np.array([-6.0, -2.0, -0.3, 0.0, 0.7, 3.0, 6.0])
@@ -52,6 +54,7 @@ MEASURES: dict[type[Measure], tuple[Measure, Measure]] = {
     Exponential: (Exponential(0.8), Exponential(2.1)),
     Beta: (Beta(1.7, 0.8), Beta(3.0, 2.0)),
     StudentT: (StudentT(4.2, 0.5, 1.1), StudentT(7.0, -0.5, 0.6)),
+    Gumbel: (Gumbel(0.3, 0.8), Gumbel(-1.0, 0.4)),
     TruncatedGaussian: (TruncatedGaussian(0.2, 0.9, -1.0, 0.8), TruncatedGaussian(1.0, 0.5, 0.0, np.inf)),
     LogMeasure: (LogMeasure(Gamma(1.8, 2.0)), LogMeasure(Beta(2.0, 1.5))),
     Mixture: (
@@ -110,7 +113,16 @@ def test_agrees_with_reference_values(case: str) -> None:
             assert_close(embedding.cross(measure_from(record, "other")), record["cross"])
 
 
-PAIRS = [pytest.param(pair, id=f"{pair.kernel.__name__}-{pair.measure.__name__}") for pair in cbq.available_pairs()]
+def pairs() -> Iterator[cbq.embeddings.Pair]:
+    """All registered pairs; a rule for any `Univariate` stands for each of them that has no rule of its own."""
+    registered = cbq.available_pairs()
+    for pair in registered:
+        own = {p.measure for p in registered if p.kernel is pair.kernel}
+        kinds = [kind for kind in MEASURES if issubclass(kind, pair.measure) and kind not in own]
+        yield from [pair._replace(measure=kind) for kind in kinds] if pair.measure is Univariate else [pair]
+
+
+PAIRS = [pytest.param(pair, id=f"{pair.kernel.__name__}-{pair.measure.__name__}") for pair in pairs()]
 
 
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 0.3, 1.0, 10.0, 1e3])

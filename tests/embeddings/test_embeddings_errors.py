@@ -12,6 +12,7 @@ from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed,
 from cbq.kernels import RBF, Additive, Matern, ProductKernel, Stein, TensorProduct, Warped
 from cbq.measures import (
     Beta,
+    Binomial,
     Empirical,
     Exponential,
     Gamma,
@@ -111,7 +112,7 @@ BAD_TYPES = {
 NO_CLOSED_FORM = {
     "laplace": (
         lambda: embed(K, stats.laplace()),
-        "no closed form for RBF under Quantile: pass method='transport' .* method='quadrature' .* register a rule",
+        "no closed form for RBF under Quantile: .* pass method='transport' .* method='quadrature' .* register a rule",
     ),
     "laplace, matern": (lambda: embed(Matern(1.5, 1.0), stats.laplace(), "closed-form"), "'transport'.*'quadrature'"),
     "laplace in a sum": (lambda: embed(K + 2 * K, stats.laplace()), "no closed form for RBF under Quantile"),
@@ -296,6 +297,23 @@ USES_PANELS = {
 @pytest.mark.parametrize(("kernel", "measure", "expected"), USES_PANELS.values(), ids=USES_PANELS)
 def test_an_embedding_knows_whether_it_is_a_panel_rule(kernel, measure, expected):
     assert embed(kernel, measure).uses_panels is expected
+
+
+IS_FAST = {
+    **{name: (*pair, not panels) for name, (*pair, panels) in USES_PANELS.items() if name not in ("sum", "mixture")},
+    "sum": (K + K, NORMAL, True),
+    "sum over panels": (K + K, Gamma(2, 1), False),
+    "mixture": (K, Mixture([1.0], [NORMAL]), False),
+    "draws": (K, Empirical([0.0, 1.0]), False),
+    "atoms": (K, Binomial(3, 0.5), True),
+    "independent": (TensorProduct(K), Product([NORMAL, Uniform(0, 1)]), True),
+    "one panel rule": (TensorProduct(K), Product([NORMAL, Gamma(2, 1)]), False),
+}
+
+
+@pytest.mark.parametrize(("kernel", "measure", "expected"), IS_FAST.values(), ids=IS_FAST)
+def test_an_embedding_is_fast_unless_it_needs_panels_or_long_sums(kernel, measure, expected):
+    assert embed(kernel, measure).is_fast is expected
 
 
 def test_embed_does_not_modify_the_kernel():

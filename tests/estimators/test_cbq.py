@@ -646,3 +646,15 @@ def test_a_user_may_pass_the_choices_of_both_stages(tmp_path):
 def test_choices_of_another_type_are_refused(name):
     with pytest.raises(TypeError, match=f"{name} must be a .*, but it is 3"):
         cbq.CBQ(**{name: 3})
+
+
+def test_a_product_may_hold_a_correlated_gaussian():
+    def family(theta):
+        return Product([Gaussian([theta[0], 0.0], cov=[[1.0, 0.5], [0.5, 1.0]]), Gaussian(0.0, cov=1.0)])
+
+    def f(x, theta):  # I = theta + 0.5 + 1
+        return x[:, 0] * (1 + x[:, 1]) + x[:, 2] ** 2
+
+    # On x itself, kernels of single coordinates have no embedding.
+    samples = problem(f, family, Uniform(0.0, 1.0)).collect(6, 40, rng=0)
+    assert_allclose(cbq.CBQ().fit(samples).predict([[0.3], [0.8]]), [1.8, 2.3], atol=0.1)

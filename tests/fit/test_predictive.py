@@ -10,7 +10,7 @@ from scipy import stats
 import cbq
 from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.linalg.dense import correlation
+from cbq.linalg.lapack import correlation
 from cbq.measures import Gaussian
 
 TOGETHER = np.array([[1.0, 0.7], [0.7, 1.0]])

@@ -8,7 +8,7 @@ from cbq.gp.process import Process
 from cbq.gp.solvers import Kronecker, Spectral
 from cbq.kernels import Matern, XThetaKernel
 from cbq.linalg import Jitter, engine, factor, factor_gram
-from cbq.linalg.resident import on_host
+from cbq.linalg.gram import on_host
 
 NONE = Jitter(start=0.0)
 KERNEL, ON_THETA = Matern(1.5, 0.6), Matern(2.5, 0.9)

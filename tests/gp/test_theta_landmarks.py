@@ -14,7 +14,7 @@ from cbq.estimators.conditional.stage_two import nearest_nodes
 from cbq.gp import heteroscedastic as module
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, LandmarkGP, Landmarks, ThetaCoordinates
 from cbq.kernels import RBF, Matern
-from cbq.linalg.dense import pivots
+from cbq.linalg.lapack import pivots
 
 T = 120
 

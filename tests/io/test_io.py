@@ -196,7 +196,7 @@ def test_a_fit_with_a_nested_kernel_comes_back(name, tmp_path):
 
 
 def test_every_kernel_is_saved_or_refused():
-    exported = {getattr(cbq.kernels, name) for name in cbq.kernels.__all__}
+    exported = {kind for name in cbq.kernels.__all__ if isinstance(kind := getattr(cbq.kernels, name), type)}
     known = {cls for cls in saved_classes(Kernel).values() if cls.__module__.startswith("cbq.")}
     assert exported - known == {Kernel, Radial, Stein}
     assert {type(part) for part in NESTED.values()} == known - {XThetaKernel}
@@ -847,7 +847,7 @@ REFUSED = {
     "whiten": (Warped(RBF(1.0), "whiten").bind(MEASURE_2), "holds a function or a measure, and a file holds no code"),
     "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(MEASURE_2), "keep the samples and fit again when needed"),
     "stein": (Stein(RBF(1.0), MEASURE_2), r"kernel is Stein\(.*\) of type Stein, which is code of your own or holds"),
-    "subclass": (OwnKernel(1.0), "of type OwnKernel, .* Use SumKernel, .*RBF, Matern, TensorProduct"),
+    "subclass": (OwnKernel(1.0), "of type OwnKernel, .* Use RBF, Matern, SumKernel, .*TensorProduct"),
     "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: .*parts/1/kernel/warp is User"),
 }
 

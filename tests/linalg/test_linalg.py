@@ -19,7 +19,6 @@ from cbq.linalg import (
     NotPositiveDefinite,
     at_most,
     cholesky,
-    dense,
     engine,
     factor,
     gram,
@@ -662,7 +661,7 @@ def test_rows_in_blocks_have_the_triangle_of_all_with_its_small_singular_values(
     a = np.linalg.qr(rng.normal(size=(50, 6)))[0] * sizes @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
     R, before = np.zeros((6, 6)), a.copy()
     for rows in (slice(0, 20), slice(20, 23), slice(23, 50)):
-        R = dense.append_rows(R, a[rows])
+        R = lapack.append_rows(R, a[rows])
     np.testing.assert_array_equal(a, before)
     np.testing.assert_array_equal(R, np.triu(R))
     np.testing.assert_allclose(R.T @ R, a.T @ a, atol=1e-14)

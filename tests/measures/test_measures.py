@@ -787,3 +787,10 @@ def test_the_marginal_of_the_last_coordinate_by_a_negative_index():
 )
 def test_measures_print_their_parameters(measure, text):
     assert repr(measure) == text
+
+
+def test_tails_are_heavy_if_they_fall_like_a_power():
+    t = StudentT(3.0)
+    assert t.has_heavy_tails
+    assert Mixture([0.5, 0.5], [Gaussian(0.0, cov=1.0), t]).has_heavy_tails
+    assert not any(m.has_heavy_tails for m in (Gaussian(0.0, cov=1.0), Gamma(1.0, 1.0), LogMeasure(Gamma(1.0, 1.0))))

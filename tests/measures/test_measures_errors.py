@@ -111,7 +111,7 @@ INVALID_TYPES = {
     "multivariate": (lambda: from_scipy(stats.dirichlet([1, 2, 3])), "dirichlet has no quantile function"),
     "not frozen": (lambda: as_measure(stats.norm), "freeze it"),
     "not frozen, multivariate": (lambda: as_measure(stats.multivariate_normal), "freeze it"),
-    "not frozen, from_scipy": (lambda: from_scipy(stats.norm), "takes a frozen scipy.stats distribution"),
+    "not frozen, from_scipy": (lambda: from_scipy(stats.norm), "freeze it"),
     "anything": (lambda: as_measure("normal"), "but a str arrived"),
     "product of one": (lambda: Product(NORMAL), r"takes a list of measures, .*: pass \[measure\]"),
     "mixture of one": (lambda: Mixture([1.0], NORMAL), r"takes a list of measures, .*: pass \[measure\]"),

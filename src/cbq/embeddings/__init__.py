@@ -1,4 +1,4 @@
-"""Integrals of kernels against measures: a registry, open to users, holds one rule for each pair of types."""
+"""Integrals of kernels against measures: an open registry holds one rule for each pair of types."""
 
 # importing a module registers its rules
 from cbq.embeddings import composite, elementary, gaussian, panels  # noqa: F401

@@ -1,9 +1,9 @@
 """Embeddings of composite kernels and measures, built from the embeddings of their parts.
 
 Sums and multiples of kernels, mixtures and atoms are linear. A kernel that is a product over independent blocks of
-coordinates is embedded block by block. A radial Matern kernel is not such a product, but a mixture of RBF kernels over
-their lengthscale, and RBF kernels are. A kernel on transformed points has the embedding of its base under the measure
-of these points. The embedding of a Stein kernel is zero.
+coordinates is embedded block by block. RBF kernels are such products. A radial Matern kernel is not, but it is a
+mixture of RBF kernels over their lengthscale. A kernel on transformed points has the embedding of its base under the
+measure of these points. The embedding of a Stein kernel is zero.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cbq.kernels import (
     Warped,
 )
 from cbq.kernels.warped import Log, Whiten
-from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
+from cbq.measures import Discrete, Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
 
 NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
 MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
@@ -53,6 +53,7 @@ class Factorised(Embedding):
         self._blocks = blocks(factors)
         pairs = zip(self._blocks, factors, strict=True)
         self._parts = tuple(find(_restrict(kernel, block), factor) for block, factor in pairs)
+        self.is_fast = all(part.is_fast for part in self._parts)
 
     def _factors(self) -> tuple[Embedding, ...]:
         return self._parts
@@ -105,7 +106,8 @@ class ScaleMixture(Embedding):
                 f"scale_rule. Use TensorProduct({radial!r}), or method='quadrature'."
             )
         self._radial, self._rest, self._rule = radial, rest, rule
-        self._part(1.0)  # raises if the RBF kernels have no embedding
+        # Raises if the RBF kernels have no embedding.
+        self._part(1.0)
 
     def _mean(self, x: Array) -> Array:
         return self._average(lambda part: part._mean(x))
@@ -159,7 +161,8 @@ def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
         return Delegated(kernel, measure, find(kernel.parts_for(1)[0], measure))
-    if isinstance(kernel.base, RBF):  # the product is an RBF kernel too, which needs no independence
+    # A product of RBF kernels is an RBF kernel, which needs no independence.
+    if isinstance(kernel.base, RBF):
         return Delegated(kernel, measure, find(kernel.base, measure))
     return Factorised(kernel, measure)
 
@@ -229,6 +232,7 @@ class SumEmbedding(Embedding):
         super().__init__(kernel, measure)
         pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
         self._parts = [find(k, part) for k, part in pairs]
+        self.is_fast = all(part.is_fast for part in self._parts)
         self._factor = kernel.factor if isinstance(kernel, ScaledKernel) else 1.0
 
     def _mean(self, x: Array) -> Array:
@@ -251,6 +255,7 @@ class MixtureEmbedding(Embedding):
 
     measure: Mixture
     rule = "weighted sum over the components of the mixture"
+    is_fast = False
 
     def __init__(self, kernel: Kernel, measure: Mixture) -> None:
         super().__init__(kernel, measure)
@@ -274,6 +279,11 @@ class EmpiricalEmbedding(Embedding):
     measure: Empirical
     rule = "finite sum over the atoms"
 
+    def __init__(self, kernel: Kernel, measure: Empirical) -> None:
+        super().__init__(kernel, measure)
+        # Draws are many; a discrete family has few atoms, mostly.
+        self.is_fast = isinstance(measure, Discrete)
+
     def _mean(self, x: Array) -> Array:
         batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
         step = max(1, MAX_GRAM_SIZE // max(1, math.prod(batch) * x.shape[-2]))
@@ -296,7 +306,8 @@ class WarpedEmbedding(Embedding):
     def __init__(self, kernel: Warped, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._inner = find(kernel.base, self._image(measure))
-        self.rule, self.uses_panels = f"{kernel.warp.name}, then {self._inner.rule}", self._inner.uses_panels
+        self.rule = f"{kernel.warp.name}, then {self._inner.rule}"
+        self.uses_panels, self.is_fast = self._inner.uses_panels, self._inner.is_fast
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(self.kernel.warp(x))
@@ -309,7 +320,8 @@ class WarpedEmbedding(Embedding):
 
     def _factors(self) -> tuple[Embedding, ...]:
         parts = self._inner._factors()
-        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # Log maps each coordinate on its own
+        # Only Log maps each coordinate on its own.
+        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):
             return (self,)
         pairs = zip(parts, self.measure.factors(), strict=True)
         return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)

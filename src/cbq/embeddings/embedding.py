@@ -44,6 +44,8 @@ class Embedding(ABC):
     method : "closed-form", "quadrature" or "transport".
     rule : a short description of how the integrals are computed.
     uses_panels : whether they are computed by a panel rule on the line, rather than by a formula.
+    is_fast : whether they take about as long as the Gram matrix of as many points, so that an estimator may try the
+        kernel without need; False for panel rules and for sums over many atoms or components.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Embedding(ABC):
     method: str = "closed-form"
     rule: str = "formula"
     uses_panels: bool = False
+    is_fast: bool = True
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         self.kernel = kernel
@@ -85,7 +88,8 @@ class Embedding(ABC):
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
         try:
             return _filled(self._cross_any(measure), batch)
-        except ValueError as error:  # of a kernel on coordinates that Y does not have, such as log x for a negative x
+        # A kernel on log x raises it for a Y that may be negative, for example.
+        except ValueError as error:
             raise ValueError(f"other = {shown(measure)} does not fit the kernel: {error}") from error
 
     def _cross_any(self, other: Measure) -> Array:
@@ -93,7 +97,7 @@ class Embedding(ABC):
         return self._variance() if other.equals(self.measure) else self._cross_linear(other)
 
     def _cross_linear(self, other: Measure) -> Array:
-        """`_cross`, by components or atoms where the other measure has them."""
+        """`_cross`, component by component or atom by atom where the other measure has such parts."""
         if isinstance(other, Mixture):
             parts = [self._cross_any(component) for component in other.components]
             return np.asarray(sum(other.weights[..., k] * part for k, part in enumerate(parts)))
@@ -133,7 +137,7 @@ class Delegated(Embedding):
         super().__init__(kernel, measure)
         self._inner = inner
         self.method = method or inner.method
-        self.rule, self.uses_panels = inner.rule, inner.uses_panels
+        self.rule, self.uses_panels, self.is_fast = inner.rule, inner.uses_panels, inner.is_fast
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(x)
@@ -149,7 +153,7 @@ class Delegated(Embedding):
 
 
 def _filled(value: Array, shape: tuple[int, ...]) -> Array:
-    """A copy of `value` with at least this shape; lengthscales may have added batch axes of their own."""
+    """A copy of `value` broadcast to this shape, or to more axes where lengthscales are batched."""
     return np.array(np.broadcast_to(value, np.broadcast_shapes(value.shape, shape)))
 
 
@@ -210,7 +214,7 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
 
 
 def available_pairs() -> list[Pair]:
-    """All registered pairs. A pair with a base type such as `Measure` holds for every measure its parts allow.
+    """All registered pairs. A pair with a base type, such as `Measure`, serves every measure that its parts allow.
 
     Examples
     --------
@@ -226,7 +230,7 @@ def available_pairs() -> list[Pair]:
 
 
 def find(kernel: Kernel, measure: Measure) -> Embedding:
-    """The embedding by the most specific rule for the two types; an error if there is none, or no single one."""
+    """The embedding by the most specific rule for the two types; an error without a rule, or with several."""
     keys = [key for key in _RULES if isinstance(kernel, key[0]) and isinstance(measure, key[1])]
     best = [key for key in keys if all(issubclass(key[0], k) and issubclass(key[1], m) for k, m in keys)]
     names = f"{type(kernel).__name__} under {type(measure).__name__}"
@@ -258,7 +262,7 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     kernel : a kernel with its lengthscales set.
     measure : a measure, or a frozen scipy.stats distribution; may be a batch.
     method : how the integrals are computed; the result records it as `.method`.
-        "closed-form": by the rule registered for the two types (see `available_pairs`); an error if there is none.
+        "closed-form": by the rule registered for the two types (see `available_pairs`), or an error.
         "auto" is the same: it never falls back to another method.
         "quadrature": adaptive, for any kernel and any measure with a transport; z and cross on the line only.
         "transport": the kernel acts on coordinates in which the measure is standard normal, so that there is a closed

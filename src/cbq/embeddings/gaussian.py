@@ -10,8 +10,8 @@ from cbq.common.arrays import Array
 from cbq.embeddings.composite import Factorised, ScaleMixture
 from cbq.embeddings.embedding import Embedding, register
 from cbq.kernels import RBF, Matern
-from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import sqdist
+from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.linalg.threads import spans
 from cbq.measures import Gaussian, Measure
 
@@ -70,7 +70,8 @@ def _smoothed(ell: Array, cov: Array, difference: Array) -> Array:
     scaled = cov / (ell[..., :, None] * ell[..., None, :])
     L = cholesky(scaled + np.eye(ell.shape[-1]))
     v = solve_lower(L, difference / ell)
-    with np.errstate(over="ignore"):  # far points, where the value is zero
+    # At far points the value is zero.
+    with np.errstate(over="ignore"):
         decay = np.exp(-0.5 * np.sum(v * v, axis=-1))
     return np.asarray(decay / np.prod(np.diagonal(L, axis1=-2, axis2=-1), axis=-1))
 
@@ -135,7 +136,8 @@ def _far_moments(v: Array) -> tuple[Array, Array, Array]:
     """From j I_(j-1) = v I_j + I_(j+1), the ratios r_j = I_j / I_(j-1) = j / (v + r_(j+1)) of positive terms."""
     t = 2 * (_FAR + _SPREAD) / (v + _SPREAD) - 1
     r3 = np.full(t.shape, _THIRD_RATIO[-1])
-    for c in _THIRD_RATIO[-2::-1]:  # Horner's rule
+    # Horner's rule for the polynomial.
+    for c in _THIRD_RATIO[-2::-1]:
         r3 *= t
         r3 += c
     r2 = 2 / (v + r3)

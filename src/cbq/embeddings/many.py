@@ -1,9 +1,9 @@
 """Embeddings of many measures under one kernel, and quadrature rules on the line that the measures share.
 
-Without a formula, each measure and point needs a panel rule of its own, which is accurate and slow. A Gaussian process
-can replace every measure by masses at the same nodes: integrals are then sums of values of f, with an exact posterior.
-The error of the rule for f remains, and many narrow panels keep it far below the error of any estimate. Where the
-kernel and the measures are products over coordinates, each coordinate without a formula has a line of its own.
+Without a formula, each measure and point needs its own panel rule, which is accurate but slow. Instead, masses at
+shared nodes can replace every measure: integrals are then sums of values of f, with an exact posterior. The error of
+the rule for f remains, and many narrow panels keep it far below the error of any estimate. Where the kernel and the
+measures are products over coordinates, each coordinate without a formula has its own line.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Integrals:
 
 
 class _Embedded(Protocol):
-    """M measures of x, or one for all, embedded under a kernel of x; the results broadcast to those of `Integrals`."""
+    """M measures of x, or one for all, embedded under a kernel of x; results broadcast as `Integrals` needs them."""
 
     def mean(self, x: Array) -> Array:
         """The embeddings at points x (n, d)."""
@@ -88,7 +88,7 @@ class _Embedded(Protocol):
 
 
 def _embedded(kernel: Kernel, measures: Sequence[Measure], line: SharedRule | None) -> _Embedded:
-    """The embedded measures, given as `together` returns them; by the rule if there is one and it holds them."""
+    """The embedded measures, given as `together` returns them; by the rule if it covers them."""
     if line is not None and (by_line := line.embedded(kernel, measures)) is not None:
         return by_line
     return _Batch(kernel, measures[0]) if len(measures) == 1 else _OneByOne(kernel, measures)
@@ -149,7 +149,8 @@ class _ByLine:
         return self._variance
 
     @cached_property
-    def _variance(self) -> Array:  # once: the line has thousands of nodes, and each pair of them is needed once
+    def _variance(self) -> Array:
+        # The line has thousands of nodes; by symmetry, each pair of them is filled once.
         z = np.zeros(len(self.masses))
         for i in range(0, len(self.y), BLOCK):
             mine, others = self.masses[:, i : i + BLOCK], 2.0 * self.masses[:, i:]
@@ -328,7 +329,7 @@ def _independent(kernel: Kernel, measure: Measure) -> list[tuple[slice, Kernel, 
 
 
 def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool, bends: Array | None) -> LineRule | None:
-    """`line_for` measures in one dimension, and a kernel that bends at points (n, 1)."""
+    """`line_for` for measures in one dimension; the kernel bends at points (n, 1)."""
     if not all(embed(kernel, measure).uses_panels for measure in measures):
         return None
     lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))

@@ -1,13 +1,13 @@
 """Panel rules on the line: Gauss-Legendre between breakpoints, so that density and kernel are smooth between them.
 
-They replace closed forms that do not exist, or that lose digits or overflow for short lengthscales, as the published
-formulas do for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures. A density
-is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support and out
-into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
+They serve where no closed form exists, or where it loses digits or overflows for short lengthscales. The published
+formulas for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures do both. A
+density is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support
+and out into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
 
 Where the lengthscale is not much shorter than the measure, all points share the same nodes: panels of a few
-lengthscales are few, and the density is evaluated once at each node. The panel that holds x is split at x. For shorter
-lengthscales each point has nodes of its own, on panels that are graded about it.
+lengthscales are few, and the density is evaluated once at each node. The panel around x is split at x. For shorter
+lengthscales each point has its own nodes, on panels graded about it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 from cbq.common.arrays import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import Kernel, Radial
-from cbq.measures import Beta, Gamma, LogMeasure, Measure, StudentT, TruncatedGaussian
+from cbq.measures import LogMeasure, Measure, Univariate
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 # quantiles in normal coordinates: the mass beyond the last one is 2e-17; the core of a heavy tail is narrow
@@ -42,16 +42,17 @@ NEGLIGIBLE_MASS = 1e-20  # of a node
 CHUNK = 50_000  # nodes at a time, which stay in the cache
 
 
-@register(Radial, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
+@register(Radial, Univariate, LogMeasure)
 class PanelEmbedding(Embedding):
     """Panel rule on the line."""
 
     rule = "Gauss-Legendre panels between breakpoints of density and kernel"
     uses_panels = True
+    is_fast = False
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        _require_smooth_density(measure)
+        _require_smooth_density(measure, kernel)
 
     @cached_property
     def _centred(self) -> tuple[Array, Measure]:
@@ -142,7 +143,8 @@ def mean_with_shared_nodes(kernel: Kernel, panels: Panels, edges: Array, x: Arra
         total = np.sum(mass[..., None, :] * kernel.on_line(np.abs(y[..., None, :] - x)), axis=-1)
         if not kernel.has_kink:
             return np.asarray(total)
-        holds = np.sum(left <= x, axis=-1, keepdims=True) - 1  # the panel of x, or the nearest one
+        # The panel around x, or the nearest one.
+        holds = np.sum(left <= x, axis=-1, keepdims=True) - 1
         holds = np.clip(holds, 0, left.shape[-1] - 1)
         rows = [np.broadcast_to(ends, (*holds.shape[:-1], ends.shape[-1])) for ends in (left, right)]
         a, b = (np.take_along_axis(row, holds, axis=-1) for row in rows)
@@ -158,7 +160,8 @@ def double_with_shared_nodes(kernel: Kernel, first: Panels, second: Panels, edge
     if not kernel.has_kink:
         return total
     x, mass = _inside(edges, first)
-    heavy = np.any(mass > NEGLIGIBLE_MASS, axis=tuple(range(mass.ndim - 1)))  # elsewhere the kink is negligible
+    # Elsewhere the kink is negligible.
+    heavy = np.any(mass > NEGLIGIBLE_MASS, axis=tuple(range(mass.ndim - 1)))
     a, b = (np.repeat(ends, len(NODES), axis=-1)[..., heavy, None] for ends in (edges[..., :-1], edges[..., 1:]))
     x, mass = x[..., heavy, None], mass[..., heavy]
     own = second.per_point()
@@ -263,7 +266,7 @@ def breakpoints(measure: Measure) -> Array:
         floor = np.where(v[1:] <= 0, *cells)
         jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1)
         over_batch = tuple(range(jumps.ndim - 1))
-        # of two neighbours that differ too much in width, the wider one is split
+        # Where two neighbours differ too much in width, the wider one is split.
         wide = np.zeros(len(v) - 1, dtype=bool)
         wide[1:] |= np.any(jumps > np.log(MAX_WIDTH_RATIO), axis=over_batch)
         wide[:-1] |= np.any(jumps < -np.log(MAX_WIDTH_RATIO), axis=over_batch)
@@ -279,11 +282,13 @@ def breakpoints(measure: Measure) -> Array:
     return np.concatenate([ends[0], y, ends[1]], axis=-1)
 
 
-def _require_smooth_density(measure: Measure) -> None:
+def _require_smooth_density(measure: Measure, kernel: Kernel | None = None) -> None:
     if not measure.has_smooth_density:
+        pair = "" if kernel is None else f"{type(kernel).__name__} under {type(measure).__name__}: "
         raise NoEmbedding(
-            f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
-            f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
+            f"no closed form for {pair}{measure!r}, whose density may have kinks: pass method='transport' to put the "
+            f"kernel on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule "
+            f"of your own with cbq.embeddings.register."
         )
 
 

@@ -26,8 +26,8 @@ Function = Callable[[Array], Array]
 class Quadrature(Embedding):
     """Adaptive quadrature, for any kernel and any measure with a transport.
 
-    The mean works in up to three dimensions, z and cross on the line. No code is shared with the closed forms: use it
-    to check them, or where there is none.
+    The mean works in up to three dimensions, z and cross on the line. It shares no code with the closed forms: use it
+    to check them, or where no closed form exists.
     """
 
     method = "quadrature"

@@ -22,7 +22,7 @@ from cbq.common.arrays import Array, blocks, points
 from cbq.common.checks import count, flag, generator
 from cbq.common.memory import require_memory
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.linalg.dense import eigh, symmetric_root
+from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.measures import Measure
 from cbq.samples import Samples
 

@@ -29,7 +29,7 @@ from cbq.common.arrays import Array, finite
 from cbq.common.checks import between_0_and_1, generator, is_whole, one_of, shown
 from cbq.common.tables import data_frame
 from cbq.fit.emulator import Emulator
-from cbq.linalg.dense import symmetric_root
+from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
 from cbq.samples.names import by_theta
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln, chdtri, stdtr, stdtrit
 
 from cbq.common.arrays import Array, Integers
-from cbq.linalg.dense import symmetric_root
+from cbq.linalg.lapack import symmetric_root
 
 TOLERANCE = 1e-12  # of a quantile, in units of the smallest scale
 LAST_STEP = 1e-6  # in the same units: convergence is cubic, and what such a step leaves is less than the tolerance

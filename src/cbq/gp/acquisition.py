@@ -1,15 +1,16 @@
-"""Where further values of f would help: how much a process would learn from them, and where it may be wrong.
+"""Where to evaluate f next: the points that lower the variance of integrals, and the points where the fit may be wrong.
 
-I(theta), the integral of f under the measure at theta, and f(u) have the posterior covariance c, and a value of f at u
-has the variance v, noise included. Whatever that value is, it lowers the variance of I(theta) by c^2 / v. The gain of u
-is the average of this over thetas, and several points can be chosen jointly before any of them is evaluated.
+*Gain.* Let c be the posterior covariance of I(theta), the integral of f at theta, and f(u), and v the variance of a
+value of f at u, noise included. That value lowers the variance of I(theta) by c^2 / v, whatever it turns out to be. The
+gain of u is the average of c^2 / v over thetas. As it does not depend on values, several points can be chosen jointly
+before any of them is evaluated.
 
-Adaptive quadrature compares two rules on the same points to see where more are needed. Here the two are processes, one
-a step rougher than the other. At a kink, or in a narrow feature, their means of f differ by about as much as either
-errs, and elsewhere they agree: unlike leave-one-out residuals, the difference is known between the points, and one
-large value does not hide others near it. No kernel is rougher than Matern 1/2, whose mean is nearly linear between
-neighbouring points. A step rougher is the value at the nearest point: between two points on either side of a jump, both
-are wrong by about half of it.
+*Disagreement.* Adaptive quadrature compares two rules on the same points to see where more are needed. Here two
+processes are compared, one a step rougher than the other. At a kink or a narrow feature their means of f differ by
+about as much as either errs, and elsewhere they agree. Unlike leave-one-out residuals, the difference is defined
+between the points, and one large value does not hide others near it. Matern 1/2 is the roughest kernel, and its mean is
+nearly linear between neighbouring points. The rougher prediction is then the value at the nearest point: between two
+points on either side of a jump, both predictions are wrong by about half of the jump.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ NUGGET = 1e-9  # in units of the amplitude: a smaller variance of a value is rou
 class Gain:
     """Covariances between I at G thetas and f at M candidates u (M, D), given values at points (n, D).
 
-    noise, mean_variance: the variances of a value given f, and of the constant mean, in units of the amplitude. That of
-    the mean is large, but not infinite, as there may be no points yet.
+    noise: the variance of a value given f, in units of the amplitude.
+    mean_variance: the variance of the constant mean, in the same units; large, but finite, since there may be no points
+        yet.
     """
 
     def __init__(
@@ -45,24 +47,28 @@ class Gain:
     ) -> None:
         self._kernel, self._u, self._noise = kernel, u, noise + NUGGET
         self._with_integrals = integrals.mean(u) + mean_variance  # (G, M), covariances
-        self._rows = np.empty((0, len(u)))  # room for further ones, so that adding a point copies none
-        self._gap = np.full((1, len(u)), np.sqrt(mean_variance))  # of which the unknown mean adds the products
+        # Rows a such that the values explain a'a of the covariance.
+        # `_rows` has room for more, so that `add` copies none.
+        self._rows = np.empty((0, len(u)))
+        self._gap = np.full((1, len(u)), np.sqrt(mean_variance))  # the unknown mean adds gap'gap to the covariance
         if len(points):
             factor = factor_gram(kernel, points, nugget=self._noise)
-            process = Process(factor, np.empty((len(points), 0)), tau=1.0 / mean_variance)  # no gain depends on values
+            # The process has no values, since gains do not depend on them.
+            process = Process(factor, np.empty((len(points), 0)), tau=1.0 / mean_variance)
             candidates, wanted = (process.functionals(mu) for mu in (kernel(u, points), integrals.mean(points)))
             self._with_integrals = wanted.covariance(integrals.mean(u), candidates)
             self._rows, self._gap = candidates.psi, candidates.gap
-        self._explained = self._rows  # rows a, such that the values explain a'a of the covariance
+        self._explained = self._rows
         self.variance = kernel.diag(u) - np.sum(self._explained**2, axis=0) + self._gap[0] ** 2  # (M,), of f
 
     @property
     def average(self) -> Array:
-        """The gain (M,) of each candidate: how much the variance of I falls, averaged over thetas."""
+        """The gain (M,) of each candidate: the fall of the variance of I, averaged over thetas."""
         return np.asarray(np.mean(self._with_integrals**2, axis=0) / (np.maximum(self.variance, 0.0) + self._noise))
 
     def add(self, j: int) -> None:
         """Condition on a value at candidate j."""
+        # With the covariance `column` of all candidates with candidate j, every covariance loses its part along it.
         prior = self._kernel(self._u[j : j + 1], self._u)[0]
         column = prior - self._explained[:, j] @ self._explained + self._gap[:, j] @ self._gap
         std = np.sqrt(max(self.variance[j], 0.0) + self._noise)
@@ -71,7 +77,7 @@ class Gain:
         self.variance = self.variance - (column / std) ** 2
 
     def _explain(self, row: Array) -> None:
-        """Append a row (M,); the room for rows doubles when it is full."""
+        """Append a row (M,); the memory for rows doubles when it is full."""
         n = len(self._explained)
         if n == len(self._rows):
             self._rows = np.concatenate([self._explained, np.empty((n + 1, len(row)))])
@@ -80,16 +86,18 @@ class Gain:
 
 
 def disagreement(kernel: Kernel, points: Array, f: Array, u: Array, jitter: Jitter, noise: float = 0.0) -> Array:
-    """The squared differences (M, C) at u (M, D) of the means of f by a kernel and by one that is a step rougher.
+    """Squared differences (M, C) at u (M, D) between the means of f by a kernel and by a kernel a step rougher.
 
-    They are in units of the variances that the rougher process expects there, or the process itself if none is rougher.
+    Their unit is the variance by the rougher process, or by the kernel's own where no kernel is rougher.
+
     points: (n, D), with values f (n, C).
     noise: the variance of a value given f, in units of the amplitude.
     """
     process, to_points = ExactGP(kernel, points, f, jitter, noise), kernel(u, points)
     if kernel.is_roughest:
-        expected = IntegralPosterior.at(process, to_points, kernel.diag(u))  # f at a point is an integral, too
-        nearest = np.argmax(to_points, axis=1)  # with which f correlates most
+        # f at a point is an integral under a point mass. The nearest point has the largest covariance.
+        expected = IntegralPosterior.at(process, to_points, kernel.diag(u))
+        nearest = np.argmax(to_points, axis=1)
         apart, amplitude = expected.mean - f[nearest], process.amplitude
     else:
         rougher = kernel.rougher()

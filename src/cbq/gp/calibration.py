@@ -38,7 +38,7 @@ from cbq.common.arrays import Array, Integers
 from cbq.common.checks import check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
-from cbq.linalg.resident import on_host
+from cbq.linalg.gram import on_host
 
 MIN_GROUPS = 3  # with fewer, the groups that are left say nothing about the one that is not
 

@@ -33,8 +33,8 @@ from cbq.kernels import Kernel
 from cbq.kernels.combinations import SMALLEST_FACTOR
 from cbq.linalg import factor_gram
 from cbq.linalg.cholesky import LapackFactor
-from cbq.linalg.dense import append_rows, has_full_column_rank, pivots
 from cbq.linalg.jitter import SMALL_JITTER
+from cbq.linalg.lapack import append_rows, has_full_column_rank, pivots
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
 _LOG_ZERO = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing

@@ -1,24 +1,25 @@
-"""One Gaussian process with an unknown constant mean on a grid: N points v, the same ones at each of T thetas.
+"""One Gaussian process with an unknown constant mean on a grid: the same N points v at each of T thetas.
 
 With a kernel k_X(v, v') k_Theta(theta, theta'), the Gram matrix of all T N points is K = K_Theta (x) K_X, the Kronecker
-product of the matrices of thetas and of points (see `solvers.Kronecker`): T^3 + N^3 + T N (T + N) operations, and a few
-arrays (T, N). Each of the two matrices has a jitter of its own.
+product of the matrices of thetas and of points (see `solvers.Kronecker`). Conditioning takes T^3 + N^3 + T N (T + N)
+operations and a few arrays (T, N). Each of the two matrices has its own jitter.
 
-All integrals are under one measure of v, with the embedding mu (N,) and the initial error z of k_X. The embeddings of
-an integral at theta are products mu(v_n) k(theta_t), with k = k_Theta(., theta), and its variance at unit amplitude is
+All integrals are under one measure of v, with the embedding mu (N,) and the initial error z of k_X. The embedding of
+the integral at theta is the product mu(v_n) k(theta_t), with k = k_Theta(., theta). Its variance at unit amplitude,
 
     z [k_Theta(theta, theta) - k'K_Theta^-1 k]
-    + [z - mu'K_X^-1 mu] k'K_Theta^-1 k + gap^2:
+    + [z - mu'K_X^-1 mu] k'K_Theta^-1 k + gap^2,
 
-what interpolation would leave, were the integrals at the observed thetas known, and what quadrature leaves of these. As
+is the error of interpolation between known integrals at the observed thetas, plus the error of quadrature at these. As
 a `PooledGP`, the process has T nodes: the thetas.
 
-Without jitter, the integral at an observed theta is nearly the quadrature of its own values, whatever the kernel of
-theta (it has one constant mean for all thetas, not one for each); and integrals at other thetas are interpolated from
-these, whatever the kernel of v. So each axis has its own choice of kernels. The kernel of v explains f at single
-thetas; the kernel of theta, with a noise for what quadrature leaves, explains quadratures. Leaving out a theta moves
-the integrals as interpolation errs, and leaving out a point v at all thetas as quadrature does: a dense process on a
-part of the grid has both.
+Each axis has its own choice of kernels, for two reasons. Without jitter, the integral at an observed theta is nearly
+the quadrature of its own values, whatever the kernel of theta; the constant mean alone couples the thetas. And
+integrals at other thetas are interpolated from these, whatever the kernel of v. So kernels of v are compared on f at
+single thetas, and kernels of theta on the quadratures, with a noise for the error of quadrature.
+
+For calibration, leaving out a theta shows the errors of interpolation, and leaving out a point v at all thetas the
+errors of quadrature. A dense process on a part of the grid shows both.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ from cbq.measures import Measure
 class GridPoints:
     """C outputs at the same N points for each of T thetas.
 
-    theta: (T, p). v: (N, d). measure: of v, the same for all thetas. f: (C, T, N), in units near 1. spread: (C, T, 1),
-    the standard deviation of f at each theta, or the least that counts. shift, scale: (C,), f was shift + scale f.
+    theta: (T, p). v: (N, d). measure: the measure of v, which all thetas share.
+    f: (C, T, N), in units near 1; the user's f is shift + scale f, with shift and scale (C,).
+    spread: (C, T, 1), the standard deviation of f at each theta, at least a small positive number.
     """
 
     theta: Array
@@ -87,7 +89,8 @@ class GridPoints:
         return replace(self, theta=self.theta[thetas], v=self.v[points], f=f, spread=self.spread[:, thetas])
 
     def thinned(self, T: int, N: int, seed: int = 0) -> GridPoints:
-        """At most T thetas and N points: at random, as every second point of a Sobol sequence is in one half space."""
+        """At most T thetas and N points, chosen at random."""
+        # Not every second one: every second point of a Sobol sequence lies in the same half space.
         rng = np.random.default_rng(seed)
         return self.take(rng.permutation(len(self.theta))[:T], rng.permutation(len(self.v))[:N])
 
@@ -98,7 +101,9 @@ class GridPoints:
 
 
 class GridIntegrals:
-    """Integrals at M thetas (M, p), without the factor of v that all share: see `embeddings.many.Integrals`.
+    """Integrals at M thetas (M, p), without the factor of v that they share.
+
+    The methods are the ones of `embeddings.many.Integrals`.
 
     z: the initial error of the kernel of v.
     """
@@ -107,7 +112,7 @@ class GridIntegrals:
         self.kernel_theta, self.theta, self.z = kernel_theta, theta, z
 
     def mean(self, nodes: Array) -> Array:
-        """The kernel (M, T) between the thetas and those of the grid."""
+        """The kernel (M, T) between these thetas and the thetas of the grid."""
         return self.kernel_theta(self.theta, nodes)
 
     def variance(self) -> Array:
@@ -120,9 +125,9 @@ class GridIntegrals:
 
 
 class KroneckerGP:
-    """The process given values on a grid, and its integrals under the measure of v at any theta: a `PooledGP`.
+    """A `PooledGP` given values on a grid: its integrals are under the measure of v, at any theta.
 
-    noise: the variance, in units of the amplitude, of a part of f that no two thetas share, with the kernel k_X.
+    noise: the variance of a part of f with the kernel k_X that is independent across thetas, in units of the amplitude.
     """
 
     def __init__(self, kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float = 0.0) -> None:
@@ -135,7 +140,8 @@ class KroneckerGP:
         mu, self.z = embedding.mean(points.v), float(embedding.variance)
         half_mu = on_x.solve_lower(mu[:, None])[:, 0]
         self.explained = float(half_mu @ half_mu)  # mu'K_X^-1 mu
-        self.products = self.process.G.reshape(T, N) @ half_mu  # (T,): G'(L^-1 k (x) L^-1 mu) is linear in L^-1 k (T,)
+        # (T,): G'(L^-1 k (x) L^-1 mu) is linear in L^-1 k (T,), with these coefficients
+        self.products = self.process.G.reshape(T, N) @ half_mu
         self.amplitude = self.process.amplitude
         weights = on_x.solve(mu[:, None])[:, 0]
         integrated = np.einsum("tnc,n->tc", self.process.detrended.reshape(T, N, C), weights)
@@ -151,8 +157,9 @@ class KroneckerGP:
         return np.asarray(self.process.beta + mu @ self.alpha)
 
     def variance(self, mu: Array, z: Array) -> Array:
+        # The errors of interpolation and of quadrature, by the formula at the top of this file.
         half = self.factor.solve_lower(mu.T)  # (T, M)
-        known, gap = np.sum(half * half, axis=0), self._gap(half)
+        known, gap = np.sum(half * half, axis=0), self._gap(half)  # k'K_Theta^-1 k
         between = np.maximum(z - self.z * known, LEAST_VARIANCE * z)
         within = np.maximum((self.z - self.explained) * known + gap**2, LEAST_VARIANCE * z)
         return np.repeat((between + within)[:, None], len(self.amplitude), axis=1)
@@ -165,12 +172,12 @@ class KroneckerGP:
         return np.broadcast_to(between + within, (len(self.amplitude), *between.shape))
 
     def _gap(self, half: Array) -> Array:
-        """The part of the mean that the values leave unknown, (M,), from L^-1 k (T, M)."""
+        """The standard deviation (M,) that the unknown mean adds, from L^-1 k (T, M)."""
         return np.asarray(self.process.gap((self.products @ half)[None], np.ones((half.shape[1], 1)))[0])
 
 
 def quadratures(kernel_x: Kernel, points: GridPoints, jitter: Jitter) -> Array:
-    """The integral at each theta from the values there alone, (T, C)."""
+    """The integral (T, C) at each theta, from the values at that theta alone."""
     process = ExactGP(kernel_x, points.v, points.columns.f[0], jitter)
     mean = process.mean(embed(kernel_x, points.measure).mean(points.v)[None])[0]
     C, T, _ = points.f.shape
@@ -186,7 +193,10 @@ def choose_grid_kernel(
     ard: bool = True,
     options: Selection,
 ) -> KernelChoice:
-    """The best products of a kernel of v and a kernel of theta, given from rough to smooth, with their lengthscales."""
+    """The best products of a kernel of v and a kernel of theta, with fitted lengthscales.
+
+    on_x, on_theta: the kernels to choose from, from rough to smooth.
+    """
     with one_blas_thread():
         of_x = _choose_on_x(on_x, points, jitter, ard, options)
         of_theta = _choose_on_theta(on_theta, of_x.kernel, points, jitter, ard, options)
@@ -213,18 +223,18 @@ def _choose_on_x(
     thetas: int = 20,
     shaped: int = 200,
 ) -> KernelChoice:
-    """The kernels of v that explain f at single thetas best: each theta is an output with an amplitude of its own.
+    """The kernels of v that explain f best at single thetas: each theta is an output with its own amplitude.
 
-    thetas, shaped: the largest numbers of thetas and of points to which lengthscales are fitted. Thetas share them, so
-    that a few are enough.
+    thetas, shaped: the largest numbers of thetas and of points in the fit of lengthscales. A few thetas are enough,
+        since all share the lengthscales.
     """
     few = points.thinned(thetas, shaped)
 
     def refined(kernel: Kernel) -> KernelMember:
         family = KernelFamily.of(kernel, few.v, ard and few.v.shape[1] > 1)
-        found = fit_lengthscales(family.kernel, family.free, [few.columns], FLAT) if family.has_free else family.kernel
-        error = float(np.sqrt(np.mean(left_out_points(found, points, jitter) ** 2)))
-        return KernelMember(found, error, error)
+        fitted = fit_lengthscales(family.kernel, family.free, [few.columns], FLAT) if family.has_free else family.kernel
+        error = float(np.sqrt(np.mean(left_out_points(fitted, points, jitter) ** 2)))
+        return KernelMember(fitted, error, error)
 
     return keep([refined(kernel) for kernel in kernels], len(kernels), options)
 
@@ -239,29 +249,29 @@ def _choose_on_theta(
     *,
     thetas: int = 500,
 ) -> KernelChoice:
-    """The best kernels of theta for the quadratures at the thetas; one without free lengthscales as it is.
+    """The best kernels of theta for the quadratures; a single kernel without free lengthscales is not compared.
 
-    thetas: the largest number that kernels are compared at.
+    thetas: the largest number of thetas in the comparison.
     """
     first = KernelFamily.of(kernels[0], points.theta, ard)
-    some = points.thinned(thetas, len(points.v))
-    estimates = quadratures(kernel_x, some, jitter)
+    subset = points.thinned(thetas, len(points.v))
+    estimates = quadratures(kernel_x, subset, jitter)
     shift, scale = np.mean(estimates, axis=0), np.std(estimates, axis=0)
     if np.all(scale <= ROUNDING) or (len(kernels) == 1 and not first.has_free):
         return KernelChoice((KernelMember(first.kernel, 0.0, 0.0),), 1)
-    of_thetas = PooledPoints(some.theta, (estimates - shift) / scale, some.spread[..., 0].T / scale, shift, scale)
+    of_thetas = PooledPoints(subset.theta, (estimates - shift) / scale, subset.spread[..., 0].T / scale, shift, scale)
     return choose_kernel(kernels, of_thetas, jitter, ard=ard, noisy=True, options=options)
 
 
 def left_out_points(kernel: Kernel, points: GridPoints, jitter: Jitter, *, thetas: int = 20, most: int = 500) -> Array:
     """The leave-one-out residuals (n, C) of f as a function of v, in units of the spread of f at the theta.
 
-    thetas, most: the largest numbers of thetas and of points, as of n^3 operations.
+    thetas, most: the largest numbers of thetas and of points, since the cost grows with the cube of the points.
     """
-    some = points.thinned(thetas, most)
+    subset = points.thinned(thetas, most)
     with one_blas_thread():
-        found = ExactGP(kernel.on_x, some.v, some.columns.f[0], jitter).process.residuals
-    return (found.T.reshape(some.f.shape) / some.spread).reshape(len(some.f), -1).T
+        residuals = ExactGP(kernel.on_x, subset.v, subset.columns.f[0], jitter).process.residuals
+    return (residuals.T.reshape(subset.f.shape) / subset.spread).reshape(len(subset.f), -1).T
 
 
 def grid_amplitude(
@@ -269,10 +279,10 @@ def grid_amplitude(
 ) -> LocalAmplitude:
     """The amplitudes of integrals, by a dense process on up to n points of the grid.
 
-    thetas: the largest number that are left out, one by one; moves of more would tell little more about their size.
+    thetas: the largest number of thetas to leave out, one by one: thirty moves show their size.
     """
     T = min(len(points.theta), thetas)
-    some = points.thinned(T, max(n // T, 1))
-    T, N = some.f.shape[1:]
-    dense = ExactGP(choice.kernel, some.u, some.f.reshape(len(some.f), -1).T, jitter)
+    subset = points.thinned(T, max(n // T, 1))
+    T, N = subset.f.shape[1:]
+    dense = ExactGP(choice.kernel, subset.u, subset.f.reshape(len(subset.f), -1).T, jitter)
     return LocalAmplitude(dense, np.repeat(np.arange(T), N), np.tile(np.arange(N), T))

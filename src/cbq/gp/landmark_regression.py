@@ -17,8 +17,8 @@ from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.linalg.dense import thin_svd
-from cbq.linalg.resident import on_host
+from cbq.linalg.gram import on_host
+from cbq.linalg.lapack import thin_svd
 
 RANK_TOLERANCE = 1e-10  # relative to the largest singular value of the basis
 MAX_PILOT_LANDMARKS, MAX_PILOT_CANDIDATES = 20, 2000  # landmarks of the pilot regression, and rows to choose from

@@ -1,4 +1,4 @@
-"""Landmarks: which points stand for all of them, and how many are enough."""
+"""Landmarks of a sparse process: how many points represent all of them, and which."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from cbq.linalg.threads import one_blas_thread
 
 @dataclass(frozen=True)
 class LandmarkSelection:
-    """How many landmarks stand for many points, and which.
+    """The number of landmarks that represent many points, and their choice.
 
-    fewest : landmarks to begin with; their number doubles as long as it helps.
-    many, most : the largest numbers, where errors are at most `fine`, and where f is rougher: the cost is n m^2.
-    nearly : as many are enough as have an error of so many times that of an exact process.
-    fine : an error, in units of the spread of f, with which `many` are enough in any case.
-    points : on so many points, at most, landmarks are compared with an exact process, whose cost grows with n^3.
-    held_out : of these, one in so many is not seen by a process, and shows its error.
-    shorter : factors by which lengthscales may be shorter than those of an exact process.
-    candidates : points among which landmarks are chosen, at most.
-    noisy : where f is random, so many landmarks, as the noise hides what they miss,
-    draws : and they serve beyond so many values.
+    fewest : the number to begin with. It doubles until the error is small enough.
+    nearly : the error is small enough at `nearly` times the error of an exact process.
+    many, most : the largest number, where the error is at most `fine`, and elsewhere; the cost is n m^2.
+    fine : an error, in units of the spread of f, at which `many` landmarks are enough in any case.
+    points : the number of points on which landmarks are compared with an exact process, at most; its cost is n^3.
+    held_out : in this comparison, one in `held_out` points is kept from the processes, and shows their errors.
+    shorter : factors by which lengthscales may be shorter than the lengthscales of an exact process.
+    candidates : the number of points to choose landmarks from, at most.
+    noisy : the number of landmarks where f is random: noise hides the error of few landmarks.
+    draws : the number of values of a random f beyond which landmarks are used.
 
     Examples
     --------
@@ -60,15 +60,15 @@ class LandmarkSelection:
         check_fields(self, ("shorter",), "factors, 1 or more, in a tuple", lambda value: are_numbers(value, 1.0))
 
 
-LANDMARKS = LandmarkSelection()  # unless others are given
+LANDMARKS = LandmarkSelection()  # the default
 
 
 def enough_landmarks(
     kernel: Kernel, points: PooledPoints, jitter: Jitter, seed: int, options: LandmarkSelection
 ) -> Integers:
-    """As many landmarks, rows of the points, as predict f nearly as well as an exact process on some of the points.
+    """Landmarks, rows of the points, that predict f nearly as well as an exact process does on a part of the points.
 
-    Their number doubles, and those that are added lie where those before predict f badly, such as at a kink.
+    Their number doubles, and new landmarks go where the present ones predict f badly, such as to a kink.
     """
     trial = _Trial.of(kernel, points, jitter, options)
     goal, rng = options.nearly * trial.error(trial.process(None)), generator(seed)
@@ -88,10 +88,10 @@ def enough_landmarks(
 def kernel_for_landmarks(
     kernel: Kernel, points: PooledPoints, jitter: Jitter, seed: int, options: LandmarkSelection
 ) -> Kernel:
-    """The kernel, or one with shorter lengthscales, that predicts held-out values of f best through few landmarks.
+    """The kernel with the lengthscales that predict held-out values of f best through few landmarks.
 
-    With long lengthscales an exact process extrapolates well, but landmarks soon represent the kernel up to rounding,
-    and take the rest of f for noise.
+    With long lengthscales an exact process extrapolates well. Landmarks, however, soon represent such a kernel up to
+    rounding, and the fit takes the rest of f for noise. So shorter lengthscales are tried, too.
     """
     shorter = [kernel.with_log_lengthscales(kernel.log_lengthscales - np.log(factor)) for factor in options.shorter]
 
@@ -105,7 +105,7 @@ def kernel_for_landmarks(
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """Points whose values are predicted from those of others."""
+    """A test of processes: known points, and held-out points at which the values are predicted."""
 
     kernel: Kernel
     known: PooledPoints
@@ -114,21 +114,21 @@ class _Trial:
 
     @classmethod
     def of(cls, kernel: Kernel, points: PooledPoints, jitter: Jitter, options: LandmarkSelection) -> _Trial:
-        some, every = points.thinned(options.points), options.held_out
-        is_held_out = np.arange(some.n) % every == every - 1
-        known, held_out = (some.take(np.flatnonzero(each)) for each in (~is_held_out, is_held_out))
+        subset, every = points.thinned(options.points), options.held_out
+        is_held_out = np.arange(subset.n) % every == every - 1
+        known, held_out = (subset.take(np.flatnonzero(rows)) for rows in (~is_held_out, is_held_out))
         return cls(kernel, known, held_out, jitter)
 
     def process(self, landmarks: Array | None) -> PooledGP:
-        """The process given the known values, through landmarks or exact."""
+        """The process given the known values, through landmarks, or exact if these are None."""
         return pooled_gp(self.kernel, self.known.u, self.known.f, landmarks, self.jitter)
 
     def residuals(self, process: PooledGP, points: PooledPoints) -> Array:
-        """Its errors (n, C) at points, in units of the spread of f."""
+        """The errors (n, C) of a process at points, in units of the spread of f."""
         return (process.mean(self.kernel(points.u, process.nodes)) - points.f) / points.spread
 
     def error(self, process: PooledGP) -> float:
-        """Its root-mean-square error at the points that are held out."""
+        """The root-mean-square error of a process at the held-out points."""
         return float(np.sqrt(np.mean(self.residuals(process, self.held_out) ** 2)))
 
 
@@ -142,26 +142,28 @@ def choose_landmarks(
 ) -> Integers:
     """At most m of the points u (n, D), by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2025).
 
-    Each is drawn with a probability proportional to its variance given those before, so that they go where the kernel
-    does not yet know f. It costs n m^2 operations and n m kernel values.
+    Each landmark is drawn with a probability proportional to its variance given the landmarks before it, and so goes
+    where f is most uncertain. The cost is n m^2 operations and n m kernel values.
 
-    first: landmarks that are chosen already. weights: (n,), factors of the probabilities.
+    first: landmarks chosen already. weights: (n,), factors of the probabilities.
     """
-    with one_blas_thread():  # products of matrices and vectors gain nothing from more
+    # Products of matrices and vectors gain nothing from more threads.
+    with one_blas_thread():
         return _pivots(kernel, u, m, rng, first, np.ones(len(u)) if weights is None else weights)
 
 
 def _pivots(
     kernel: Kernel, u: Array, m: int, rng: np.random.Generator, first: Sequence[int] | Integers, weights: Array
 ) -> Integers:
-    left = kernel.diag(u).copy()
-    least = np.finfo(float).eps * len(u) * float(np.max(left))
+    left = kernel.diag(u).copy()  # the variance at every point given the landmarks
+    least = np.finfo(float).eps * len(u) * float(np.max(left))  # smaller variances are rounding errors
     columns = np.empty((m, len(u)))  # of the factor, one for each landmark
     features, row = kernel.features(u), np.empty((1, len(u)))
     chosen: list[int] = []
     while len(chosen) < m and np.any(left > least):
         k, odds = len(chosen), left * weights
         i = int(first[k]) if k < len(first) else int(rng.choice(len(u), p=odds / np.sum(odds)))
+        # The next column of the Cholesky factor, with its pivot at point i.
         kernel.fill(take(features, slice(i, i + 1)), features, row)
         columns[k] = (row[0] - columns[:k, i] @ columns[:k]) / np.sqrt(left[i])
         left = np.maximum(left - columns[k] ** 2, 0.0)

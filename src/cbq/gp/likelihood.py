@@ -22,9 +22,8 @@ from cbq.gp.search import Derivatives, newton
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, factor
 from cbq.linalg.engines import resident_gram
-from cbq.linalg.gram import fill
+from cbq.linalg.gram import empty, fill, moved, namespace, on_host
 from cbq.linalg.jitter import SMALL_JITTER
-from cbq.linalg.resident import empty, moved, namespace, on_host
 from cbq.linalg.threads import blas_threads
 
 CandidateKernel = tuple[ThetaCoordinates, Kernel]

@@ -22,7 +22,7 @@ from cbq.common.arrays import Array
 from cbq.gp.process import EPS, Functionals, Process
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor, factor_gram
-from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
+from cbq.linalg.lapack import append_rows, nearest_psd, symmetric_root, thin_svd
 from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything

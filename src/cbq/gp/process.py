@@ -28,8 +28,8 @@ import numpy as np
 
 from cbq.common.arrays import Array, Integers
 from cbq.gp.solvers import Solver
-from cbq.linalg.dense import cholesky, inverse_root, solve_lower, solve_upper
-from cbq.linalg.resident import moved, on_host
+from cbq.linalg.gram import moved, on_host
+from cbq.linalg.lapack import cholesky, inverse_root, solve_lower, solve_upper
 
 FLAT, ZERO = 0.0, np.inf  # tau of a mean of unknown coefficients, and of a mean that is zero
 EPS = float(np.finfo(float).eps)

@@ -18,8 +18,7 @@ from cbq.embeddings import embed
 from cbq.gp.process import Process
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
-from cbq.linalg.gram import contract_gram, gram_features
-from cbq.linalg.resident import namespace
+from cbq.linalg.gram import contract_gram, gram_features, namespace
 from cbq.linalg.threads import LARGE, in_threads, spans
 from cbq.measures import Measure
 

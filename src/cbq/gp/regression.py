@@ -25,7 +25,7 @@ from cbq.common.arrays import Array, Integers
 from cbq.common.series import autocorrelation_times
 from cbq.gp.landmark_regression import RegressionPosterior, SiteBlock, Steps, fit_regression, pilot_basis
 from cbq.gp.sparse import Targets
-from cbq.linalg.dense import eigh
+from cbq.linalg.lapack import eigh
 
 __all__ = ["RegressionPosterior", "Regressions", "SiteBlock", "SiteOutputs", "regressions", "site_blocks", "site_means"]
 

@@ -1,8 +1,8 @@
-"""The search for hyperparameters, which are logarithms and so of order one: within bounds, from a start.
+"""Minimisers for hyperparameters, which are logarithms and so of order one: within bounds, from a start.
 
-`newton` serves objectives that know a positive approximation of their Hessian: it takes half the evaluations of a
-quasi-Newton method and ends at the minimum rather than near it. `quasi_newton` serves those that know their gradient,
-`climb` a single parameter whose objective has no derivatives. Grids need no algorithm: `min` over candidates.
+`newton` is for objectives with a positive approximation of the Hessian. It takes half the evaluations of a quasi-Newton
+method and ends at the minimum rather than near it. `quasi_newton` is for objectives with a gradient, `climb` for a
+single parameter without derivatives. Grids need no algorithm: `min` over candidates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import Array, Booleans
-from cbq.linalg.dense import solve
+from cbq.linalg.lapack import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)
 Derivatives = Callable[[], tuple[Array, Array]]  # the gradient (P,) and the approximate Hessian (P, P)
@@ -34,52 +34,54 @@ def newton(
     curvature: float = 0.1,
     longest: float = 3.0,
 ) -> tuple[Array, float]:
-    """The minimum (P,) that is downhill from `start` (P,), and its value, by damped Newton steps.
+    """The minimum (P,) downhill from `start` (P,), and its value, by damped Newton steps.
 
-    The search ends when a step promises to lower the objective by less than `tolerance`, or after so many `steps`, far
-    more than searches take.
+    The search ends when the expected decrease of a step is below `tolerance`, or after `steps` steps, far more than any
+    search takes.
 
-    damping: the least, and the largest, at which a step is too short to help; in units of the diagonal of the Hessian.
-    change: the factor by which it rises where a step failed, and falls where one helped.
-    curvature: the least diagonal of the Hessian that damping is in units of; parameters are of order 1.
-    longest: of the steps of any parameter: a variance on its way to zero has no slope to bring it back.
+    damping: its least and its largest value, in units of the diagonal of the Hessian; beyond the largest, steps are too
+        short to help.
+    change: the factor by which the damping rises after a failed step, and falls after a successful one.
+    curvature: the floor of the diagonal in these units, since parameters are of order 1.
+    longest: the longest step of any parameter: once a variance is near zero, the slope is too flat to bring it back.
     """
     low, high = np.array(bounds).T
     x = np.clip(start, low, high)
     value, derivatives = objective(x)
     gradient, information = derivatives()
-    least, most = damping
-    now = least
+    least, greatest = damping
+    damp = least
     for _ in range(steps):
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
         unit = np.maximum(np.diagonal(information), curvature)
-        step = _step(gradient, information, free, now * unit)
-        while np.max(np.abs(step), initial=0.0) > longest and now <= most:
-            now *= change
-            step = _step(gradient, information, free, now * unit)
+        step = _step(gradient, information, free, damp * unit)
+        while np.max(np.abs(step), initial=0.0) > longest and damp <= greatest:
+            damp *= change
+            step = _step(gradient, information, free, damp * unit)
         trial = np.clip(x + step, low, high)
-        if not -float(gradient @ (trial - x)) >= tolerance or now > most:
+        if not -float(gradient @ (trial - x)) >= tolerance or damp > greatest:
             break
         new, derivatives = objective(trial)
         if new < value:
             x, value, (gradient, information) = trial, new, derivatives()
-            now = max(now / change, least)
+            damp = max(damp / change, least)
         else:
-            now *= change
+            damp *= change
     return x, value
 
 
 def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stopping: Any) -> tuple[Array, float]:
-    """The minimum (P,) that is downhill from `start` (P,), and its value, by L-BFGS-B; `stopping` as SciPy takes it."""
+    """The minimum (P,) downhill from `start` (P,), and its value, by L-BFGS-B; `stopping` is passed to SciPy."""
     from scipy.optimize import minimize  # slow to import
 
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, **stopping)
-    return np.asarray(found.x), float(found.fun)
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, **stopping)
+    return np.asarray(result.x), float(result.fun)
 
 
 def climb(objective: Callable[[float], float], start: float, steps: Sequence[float], limit: float) -> float:
-    """The argument of the maximum that is uphill from `start`, by steps of decreasing length, within +- limit."""
-    value = cache(objective)  # steps lead back to points that have been tried
+    """The argument of the maximum uphill from `start`, by steps of decreasing length, within +- limit."""
+    # Steps lead back to points that have been tried.
+    value = cache(objective)
     at, best = start, value(start)
     for step in steps:
         for move in (step, -step):

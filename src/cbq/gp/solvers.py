@@ -1,14 +1,13 @@
-"""The matrices that processes stand on: a small contract, and the solvers that satisfy it.
+"""The covariance matrices of processes: a small contract, and two solvers with structure.
 
-K is the covariance of the values at unit amplitude, with noise and jitter. A process asks for products with L^-1 and
-K^-1, for the diagonal of K^-1 and for log |K|, and never for K or L themselves: L need not be triangular, as long as
+K is the covariance of the values at unit amplitude, with noise and jitter. A process takes products with L^-1 and K^-1,
+the diagonal of K^-1 and log |K|, but never K or L themselves. L need not be triangular, as long as
 (L^-1 V)'(L^-1 W) = V'K^-1 W.
 
-Dense matrices, single ones and batches, without noise, with one noise variance or with one for each value (the nugget),
-are the factors of `cbq.linalg.factor_gram`, which satisfy the contract as they are. Here are those with more structure.
-Processes through landmarks (`pooled.NystromGP`, `heteroscedastic.LandmarkGP`) keep factors of their own and answer as
-the others do: they form no right-hand side for thousands of values, and features and mean are one regression, by
-orthogonal transformations, so that neither loses the digits of the other.
+The factors of `cbq.linalg.factor_gram` satisfy the contract for dense matrices: one or a batch, without noise, with one
+noise variance, or with one for each value (the nugget). `Spectral` serves many noise variances by one decomposition,
+`Kronecker` the values on a grid. Processes through landmarks (`pooled.NystromGP`, `heteroscedastic.LandmarkGP`) need no
+solver: they regress on features and mean together by orthogonal transformations, which preserve the digits of both.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class Solver(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Spectral:
-    """K = V diag(l + r) V' for each of R noise variances r, from one decomposition: O(n) operations for an evidence.
+    """K = V diag(l + r) V' for each of R noise variances r, from one decomposition of the Gram matrix V diag(l) V'.
 
-    L^-1 = diag(l + r)^-1/2 V' is a root like any other.
+    With the root L^-1 = diag(l + r)^-1/2 V', the evidence of a noise variance takes O(n) operations.
 
     vectors: V (n, n). values: l + r (R, n).
     """
@@ -90,9 +89,9 @@ class Spectral:
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """K = K_a (x) K_b of a grid: n = T N values, the second axis fastest.
+    """K = K_a (x) K_b, for n = T N values on a grid, the second axis fastest.
 
-    L^-1 = L_a^-1 (x) L_b^-1, so that a right-hand side F (T, N) takes T N (T + N) operations: L_a^-1 F L_b^-T.
+    L^-1 = L_a^-1 (x) L_b^-1. A right-hand side F (T, N) becomes L_a^-1 F L_b^-T, in T N (T + N) operations.
 
     outer: the factor of K_a (T, T). inner: the factor of K_b (N, N).
     """

@@ -1,18 +1,18 @@
-"""A sparse Gaussian process for many noisy rows, through landmarks: a lower bound of its likelihood.
+"""A sparse Gaussian process for many noisy rows, by landmarks and a lower bound of the likelihood (Titsias 2009).
 
-The model is y = b + g(z) + e with e ~ N(0, s2), a flat prior for b, and a process g of variance A = gamma s2. With
-K_mm = L L' at m landmarks, Phi = K_nm L^-T (n, m) are the features of the rows, Phi_c is Phi less its column means,
-M = Phi_c' Phi_c, and t = n - tr(Phi Phi') is the prior variance that the landmarks do not represent. The lower bound of
-the restricted log-likelihood (Titsias 2009) at the best s2 = y'(I - Phi_c (I / gamma + M)^-1 Phi_c') y / (n - 1) is -J,
-up to a constant, with
+The model is y = b + g(z) + e with e ~ N(0, s2), a flat prior for b, and a process g of variance gamma s2. With
+K_mm = L L' at m landmarks, the features of the rows are Phi = K_nm L^-T (n, m). Let Phi_c be Phi less its column means,
+M = Phi_c' Phi_c, and t = n - tr(Phi Phi') the prior variance that the landmarks miss. At the best
+s2 = y'(I - Phi_c (I / gamma + M)^-1 Phi_c') y / (n - 1), the bound of the restricted log-likelihood is -J up to a
+constant, with
 
     J = 1/2 [(n - 1) log s2 + log |I + gamma M| + gamma t].
 
-Rows that share their coordinates are one row with a count, which enters all sums as its weight. An evaluation takes
-O(n m^2) operations, with n the number of distinct rows, and the features of one block of rows are in memory at a time.
+Rows with equal coordinates are one row with a count, which is its weight in all sums. An evaluation takes O(n m^2)
+operations for n distinct rows, and holds the features of one block of rows at a time.
 
-For points whose values are draws, the bound gives the lengthscales; then the eigenvalues of one Gram matrix give the
-evidence of every noise variance, in units of the amplitude, at O(n) each (see `solvers.Spectral`).
+Where the values are draws of a random f, the bound gives the lengthscales. The eigenvalues of one Gram matrix then give
+the evidence of every noise variance, in units of the amplitude, at O(n) each (see `solvers.Spectral`).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from cbq.gp.solvers import Spectral
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.engines import eigh, resident_gram
-from cbq.linalg.gram import contract, fill
-from cbq.linalg.resident import empty, moved, namespace, on_host
+from cbq.linalg.gram import contract, empty, fill, moved, namespace, on_host
 
-LANDMARK_JITTER = Jitter(start=1e-9)  # of K_mm; the variance that it removes counts as not represented
+LANDMARK_JITTER = Jitter(start=1e-9)  # of K_mm; the variance that it removes is part of t
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The values to regress at each row: their means y (s,), how many they are, and their scatter.
+    """The values to regress at s rows.
 
-    y : centred, so that the sum of counts * y is 0. counts : (s,), positive; a count below 1 is that of values that
-    are worth less than one independent value. within : the sum of squares of all values about the means.
+    y : the means (s,) of the values at each row, centred so that the sum of counts * y is 0.
+    counts : the numbers (s,) of values, positive; below 1 for values worth less than one independent value.
+    within : the sum of squares of all values about the means.
     """
 
     y: Array
@@ -77,7 +77,7 @@ class Targets:
         return bool(np.all(self.counts == 1.0))
 
     def take(self, rows: Integers) -> Targets:
-        """The values at these rows, centred again, with their share of `within`."""
+        """The values at some rows, centred again, with their share of `within`."""
         y, counts = self.y[rows], self.counts[rows]
         share = float(np.sum(counts)) / self.n
         return Targets(y - counts @ y / np.sum(counts), counts, self.within * share)
@@ -102,7 +102,7 @@ class LandmarkFeatures:
         return replace(self, z=z)
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
-        """Blocks of rows with their features, (rows, m), where the engine works."""
+        """Blocks of rows with their features (rows, m), on the device of the engine."""
         at_landmarks = self.kernel.features(self.landmarks)
         for rows in blocks(len(self.z)):
             k = empty((len(self.z[rows]), len(self.landmarks)), self.root.storage)
@@ -114,7 +114,8 @@ class LandmarkFeatures:
 class Moments:
     """Sufficient statistics of n values.
 
-    centre : the column means of Phi, (m,). M : (m, m). projected : Phi_c' y, (m,). unseen : t. total : y'y.
+    centre : the column means (m,) of Phi. M : (m, m). projected : Phi_c' y (m,). unseen : t. total : y'y. See the
+    formulas at the top of this file.
     """
 
     centre: Array
@@ -183,7 +184,7 @@ class Bound:
         gamma, (features, moments) = float(np.exp(parameters[0])), self.moments(parameters)
         state = State.at(gamma, moments)
         inverse = state.factor.inverse()
-        # d/dgamma of log |I + gamma M| + gamma t + quadratic / s2; the last is -(w/gamma)'(w/gamma) / s2.
+        # 2 dJ/dgamma, in which the derivative of (n - 1) log s2 is -(w / gamma)'(w / gamma) / s2.
         slope = np.vdot(inverse, moments.M) + moments.unseen - state.weights @ state.weights / (gamma**2 * state.noise)
         by_lengthscales = self._by_lengthscales(gamma, features, moments, state, inverse)
         return state.value, np.array([0.5 * gamma * slope, *by_lengthscales])
@@ -192,22 +193,24 @@ class Bound:
         self, gamma: float, features: LandmarkFeatures, moments: Moments, state: State, inverse: Array
     ) -> Array:
         """The derivatives by the log-lengthscales (p,), by the chain rule through K_nm and K_mm."""
+        # dJ = sum_ij W_ij d(K_nm)_ij + sum_ij outer_ij d(K_mm)_ij, where W (n, m) and outer (m, m) are the derivatives
+        # of J by K_nm and, through Phi = K_nm L^-T, by K_mm.
         kernel, identity = features.kernel, np.eye(len(self.landmarks))
         back = features.root.solve_lower(identity)  # L^-1
         turn = (inverse - identity) @ back
         shift = moments.centre @ inverse @ back
         direction = state.weights @ back / (gamma * state.noise)
         offset = float(moments.centre @ state.weights)
-        at_landmarks, found = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
+        at_landmarks, derivatives = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
         for rows, phi in features.blocks():
             residual = self.targets.y[rows] - (on_host(phi @ moved(state.weights, phi)) - offset)
             outer = namespace(phi).outer(moved(residual, phi), moved(direction, phi))
             W = self.targets.weighted(phi @ moved(turn, phi) - moved(shift, phi) - outer, rows)
-            found += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
+            derivatives += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
         raw = moments.M + moments.n * np.outer(moments.centre, moments.centre)  # Phi' Phi
         a = state.weights @ back / gamma
         outer = 0.5 * (gamma / state.noise * np.outer(a, a) + back.T @ (inverse - identity + gamma * raw) @ back)
-        return found + kernel.contract_features(at_landmarks, at_landmarks, outer)
+        return derivatives + kernel.contract_features(at_landmarks, at_landmarks, outer)
 
 
 def average_ratio(
@@ -215,11 +218,10 @@ def average_ratio(
 ) -> tuple[float, float]:
     """The posterior mean of gamma given that it is not 0, and the posterior probability that it is 0.
 
-    Where the rows determine gamma poorly, its maximum-likelihood estimate is often near 0, and the posterior of g far
-    too narrow. A priori gamma is 0 with probability 1/2, and else sqrt(gamma) is half-Cauchy.
+    Where the rows determine gamma poorly, its maximum-likelihood estimate is often near 0, and makes the posterior of g
+    far too narrow. The prior: gamma = 0 with probability 1/2, otherwise sqrt(gamma) is half-Cauchy.
 
-    low, high, number: the grid of log gamma, which is wide enough to hold the prior, and fine enough for eight values
-    to each factor of e.
+    low, high, number: the grid of log gamma. It holds nearly all of the prior, with eight values to each factor of e.
     """
     logs = np.linspace(low, high, number)
     J = bound_by_ratio(np.array([0.0, *np.exp(logs)]), moments)
@@ -231,7 +233,7 @@ def average_ratio(
 
 
 def bound_by_ratio(gamma: Array, moments: Moments) -> Array:
-    """J at several gamma, (G,) each."""
+    """J (G,) at several gamma (G,)."""
     roots, axes = eigh(moments.M)
     roots, projected2 = np.maximum(roots, 0.0), (axes.T @ moments.projected) ** 2
     shrunk = 1.0 + gamma[:, None] * roots
@@ -268,10 +270,11 @@ def _likeliest(
 ) -> Kernel:
     """The kernel with its likeliest free lengthscales.
 
-    landmarks: of the points, at most: noise hides what more of them would show of f. ratios: the ends of the log of the
-    amplitude over the noise variance, where one of both is nothing. first_ratios, shifts: of that log and of all
-    log-lengthscales, the best pair of which starts the search: the likelihood may have a maximum where all is noise.
-    steps: of the search, at most; the last ones change little.
+    landmarks: their largest number; noise hides what more of them would show of f.
+    ratios: the bounds of log gamma; at either end, only noise or only f is left.
+    first_ratios, shifts: candidates of log gamma, and of a shift of all log-lengthscales. The best pair starts the
+        search, since the likelihood may have a local maximum at which everything is noise.
+    steps: the largest number of steps of the search; the last ones change little.
     """
     y = points.f[:, 0] - np.mean(points.f[:, 0])
     bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), landmarks)])

@@ -1,9 +1,8 @@
 """Kernels of unit amplitude, their combinations, and kernels that depend on a measure."""
 
 from cbq.kernels.base import Kernel
-from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
-from cbq.kernels.coordinatewise import Additive, TensorProduct
-from cbq.kernels.radial import RBF, Matern, Radial
+from cbq.kernels.combinations import Additive, ProductKernel, ScaledKernel, SumKernel, TensorProduct, XThetaKernel
+from cbq.kernels.radial import RBF, Matern, Radial, standard_kernels
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped
 
@@ -20,4 +19,5 @@ __all__ = [
     "TensorProduct",
     "Warped",
     "XThetaKernel",
+    "standard_kernels",
 ]

@@ -13,8 +13,7 @@ from cbq.common.arrays import Array, Booleans, Immutable, broadcast_batch, check
 from cbq.common.checks import flag, shown
 from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import as_float64
-from cbq.linalg.gram import contract_gram, flat_features, inner, leading_shape, take
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, contract_gram, empty, flat_features, inner, leading_shape, namespace, take
 from cbq.linalg.threads import spans, stacked
 from cbq.measures import Measure
 
@@ -22,8 +21,8 @@ from cbq.measures import Measure
 class Kernel(Immutable, ABC):
     """A positive definite kernel k(x, y), without an amplitude to fit.
 
-    A Gram matrix is built in two steps: `features(x)` does all work that is linear in the number of points, for the
-    whole batch; `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
+    A Gram matrix is built in two steps. `features(x)` does the work that is linear in the number of points, for the
+    whole batch. `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
     columns. All other methods rest on these two and their derivatives.
 
     Examples
@@ -98,15 +97,15 @@ class Kernel(Immutable, ABC):
     def to_fit(self, x: npt.ArrayLike, ard: bool) -> tuple[Self, Booleans]:
         """The kernel that a search starts from, and which of its `log_lengthscales` are free: (P,).
 
-        Each lengthscale that is None is free and becomes a first guess from the points x (..., N, d): one per
-        coordinate with `ard`, otherwise one number. All others stay fixed.
+        A lengthscale of None is free, and becomes a first guess from the points x (..., N, d): one per coordinate with
+        `ard`, otherwise one number. All other lengthscales stay fixed.
         """
         kernel, free = self._to_fit(as_points(x), flag(ard, "ard"))
         return (kernel if free.any() else self), free
 
     @abstractmethod
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        """`to_fit` for points that have been checked; may return a copy even if nothing is free."""
+        """`to_fit` for checked points; may return a copy even if nothing is free."""
 
     @property
     def on_x(self) -> Kernel:
@@ -128,14 +127,14 @@ class Kernel(Immutable, ABC):
 
     @property
     def is_analytic(self) -> bool:
-        """Whether draws are analytic functions, as of RBF; False where a kernel does not declare its smoothness."""
+        """Whether draws are analytic, as with RBF; False for a kernel that does not declare its smoothness."""
         try:
             return bool(np.isinf(self.smoothness))
         except NotImplementedError:
             return False
 
     def rougher(self) -> Kernel:
-        """A kernel a step rougher, with the same lengthscales; the kernel itself if there is none.
+        """A kernel a step rougher, with the same lengthscales; the kernel itself if it is the roughest.
 
         The steps are RBF and the Matern kernels of order 5/2, 3/2 and 1/2.
         """
@@ -148,7 +147,7 @@ class Kernel(Immutable, ABC):
 
     @property
     def has_slow_embedding(self) -> bool:
-        """Whether embeddings of the kernel are so slow that only a clear gain in accuracy justifies it."""
+        """Whether embeddings are so slow that only a clear gain in accuracy justifies the kernel."""
         return False
 
     @property
@@ -195,7 +194,7 @@ class Kernel(Immutable, ABC):
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k) of n and m points.
 
         All leading axes are equal; they hold several matrices only if the matrices are small. The arrays may be those
-        of an engine, with functions in `cbq.linalg.resident.namespace(out)`; a kernel that works on arrays of NumPy
+        of an engine, with functions in `cbq.linalg.gram.namespace(out)`; a kernel that works on arrays of NumPy
         alone is filled on the host and copied.
         """
 
@@ -209,7 +208,8 @@ class Kernel(Immutable, ABC):
         self.fill_derivatives(fx, fy, derivatives)
         return namespace(G).moveaxis(inner(derivatives, G), 0, -1)  # type: ignore[no-any-return]
 
-    __array_ufunc__ = None  # makes NumPy leave `array * kernel` to __rmul__
+    # NumPy leaves `array * kernel` to __rmul__.
+    __array_ufunc__ = None
 
     def __add__(self, other: Kernel) -> Kernel:
         from cbq.kernels.combinations import SumKernel
@@ -217,7 +217,8 @@ class Kernel(Immutable, ABC):
         return SumKernel([self, other]) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: int) -> Kernel:
-        is_start = isinstance(other, int) and other == 0  # of sum([k1, k2, ...]), which begins with 0 + k1
+        # sum([k1, k2, ...]) begins with 0 + k1.
+        is_start = isinstance(other, int) and other == 0
         return self if is_start else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
@@ -249,7 +250,7 @@ class Kernel(Immutable, ABC):
 
 
 def known_measure(measure: Measure | None, why: str) -> Measure:
-    """The measure that a kernel is bound to; raise if there is none. why: the start of the error."""
+    """The measure that a kernel is bound to; raise if it is None. why: the start of the error."""
     if measure is None:
         raise ValueError(
             f"{why}: call kernel.bind(measure) first, or pass the kernel to cbq.embed, whose result has the bound "

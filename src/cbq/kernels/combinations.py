@@ -1,4 +1,4 @@
-"""Sums, products and multiples of kernels, and products of a kernel of x and one of theta."""
+"""Sums, products and multiples of kernels, over all coordinates, over (x, theta), or one kernel per coordinate."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Booleans, finite, positive
 from cbq.common.checks import shown, whole
-from cbq.io import Instance, Integer, Many, Number, saved
+from cbq.io import Instance, Integer, Many, Number, OneOrMany, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.kernels.radial import Radial
+from cbq.linalg.gram import Features, empty, namespace
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -22,7 +23,7 @@ SMALLEST_FACTOR = 1e-300  # bounds a factor and its inverse: amplitudes are squa
 
 
 class Composite(Kernel):
-    """A kernel that combines others; each of its `parts` acts on all of the coordinates or on some."""
+    """A kernel that combines others; each of its `parts` acts on all coordinates or on some."""
 
     operation: ClassVar[np.ufunc]  # np.add or np.multiply, of the values of the parts
     parts: tuple[Kernel, ...]
@@ -245,9 +246,9 @@ class ScaledKernel(Composite):
     d=Integer(1),
 )
 class XThetaKernel(Composite):
-    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), the first d coordinates of which are x.
+    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), whose first d coordinates are x.
 
-    Neither of the two kernels may depend on a measure: all thetas share them.
+    Neither kernel may depend on a measure, since all thetas share them.
 
     Examples
     --------
@@ -282,6 +283,118 @@ class XThetaKernel(Composite):
     def check_dim(self, d: int) -> None:
         self.on_x.check_dim(self.d)
         self.on_theta.check_dim(d - self.d)
+
+
+class Coordinatewise(Composite):
+    """A combination of one-dimensional kernels, one for each coordinate.
+
+    Parameters
+    ----------
+    base : one radial kernel for all coordinates (its lengthscale is a number, or (d,) for one per coordinate), or a
+        sequence of d one-dimensional kernels of any kind.
+    """
+
+    # Each coordinate has its own embedding on the line.
+    has_slow_embedding = False
+    # Products of RBF kernels have none, but True is safe, only slower.
+    has_kink = True
+
+    def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
+        if isinstance(base, Kernel) and not isinstance(base, Radial):
+            raise TypeError(
+                f"{type(self).__name__} takes one radial kernel, such as RBF, for all coordinates, or a list with a "
+                f"one-dimensional kernel for each, but it was given {base!r} as base."
+            )
+        self.base = base if isinstance(base, Radial) else kernel_list(base, type(self).__name__, "base")
+        self.parts = (self.base,) if isinstance(self.base, Radial) else self.base
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r})"
+
+    def parts_for(self, d: int) -> tuple[Kernel, ...]:
+        """The one-dimensional kernels of coordinates 0, ..., d - 1."""
+        if d == 0:
+            raise ValueError(
+                f"{type(self).__name__} combines kernels of coordinates, but x (or y) has none: pass points."
+            )
+        if isinstance(self.base, Radial):
+            # Raises if the number of lengthscales is wrong.
+            self.base.lengthscale_for(d)
+            return tuple(self.base.restrict(slice(j, j + 1)) for j in range(d))
+        if len(self.base) != d:
+            raise ValueError(
+                f"{type(self).__name__} has kernels for {len(self.base)} coordinates, but the points have {d}."
+            )
+        return self.base
+
+    def inputs(self, x: Array) -> list[Array]:
+        return [x[..., j : j + 1] for j in range(x.shape[-1])]
+
+    def measures(self, measure: Measure) -> list[Measure]:
+        return [measure.marginal(j) for j in range(measure.dim)]
+
+    def _with_parts(self, parts: Sequence[Kernel]) -> Self:
+        return type(self)(parts[0] if isinstance(self.base, Radial) else list(parts))
+
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
+        if not isinstance(self.base, Radial):
+            return super()._to_fit(x, ard)
+        base, free = self.base.to_fit(x, ard)
+        return type(self)(base), free
+
+    def rescaled(self, scales: Array) -> Self:
+        return type(self)(self.base.rescaled(scales)) if isinstance(self.base, Radial) else super().rescaled(scales)
+
+    def check_dim(self, d: int) -> None:
+        for k in self.parts_for(d):
+            k.check_dim(1)
+
+    def restrict(self, block: slice) -> Self:
+        """The same combination over a block of consecutive coordinates."""
+        return type(self)(self.base.restrict(block) if isinstance(self.base, Radial) else self.base[block])
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        shared = self._shares(len(fx))
+        separate = empty((len(fx), *out.shape[1:]), out) if shared else out
+        super().fill_derivatives(fx, fy, separate)
+        if shared:
+            out[0] = separate.sum(0)
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        separate = super().contract_features(fx, fy, G)
+        return separate.sum(-1)[..., None] if self._shares(len(fx)) else separate
+
+    def _shares(self, d: int) -> bool:
+        """Whether all d coordinates share one lengthscale, so that their derivatives add up."""
+        return isinstance(self.base, Radial) and self.base.n_lengthscales < d
+
+
+@saved("TensorProduct", base=OneOrMany(Instance(Kernel)))
+class TensorProduct(Coordinatewise):
+    """k(x, y) = prod_j k_j(x_j, y_j).
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.TensorProduct(cbq.kernels.Matern(0.5, lengthscale=[1.0, 2.0]))
+    >>> kernel([[0.0, 0.0]], [[1.0, 2.0]]).round(4)  # exp(-1) exp(-1)
+    array([[0.1353]])
+    """
+
+    operation = np.multiply
+
+
+@saved("Additive", base=OneOrMany(Instance(Kernel)))
+class Additive(Coordinatewise):
+    """k(x, y) = sum_j k_j(x_j, y_j).
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.Additive(cbq.kernels.RBF(lengthscale=[1.0, 1.0]))
+    >>> kernel([[0.0, 0.0]])
+    array([[2.]])
+    """
+
+    operation = np.add
 
 
 def _as_factor(kernel: Kernel) -> str:

@@ -15,8 +15,7 @@ from cbq.common.arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq.common.checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.gram import differences, inner, sqdist
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, differences, empty, inner, namespace, sqdist
 
 STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in the log of the scale of a Matern kernel, by nu
 LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small scales and e^-45 at large ones
@@ -37,8 +36,8 @@ class Profile(Protocol):
         curvature   q = g'(rho) / rho
         third       p = q'(rho) / rho
 
-    The last three may grow like a power of 1/rho at the origin. Wherever they are used, they are multiplied by at
-    least that power of the distance, so a tiny floor under rho makes the product exactly zero there.
+    The last three may grow like a power of 1/rho at the origin. Every use multiplies them by at least that power of
+    the distance, so a tiny floor under rho makes the product exactly zero there.
     """
 
     def value(self, xp: Any, r2: Any) -> Any: ...
@@ -154,10 +153,10 @@ class Radial(Kernel):
     """k(x, y) = h(|(x - y) / lengthscale|).
 
     The lengthscale is a number, (d,) for one per coordinate, or (..., d) with leading axes that broadcast against the
-    batch of points (d = 1 there stands for all coordinates). None means that an estimator fits it.
+    batch of points (a last axis of length 1 applies to all coordinates). None means that an estimator fits it.
 
-    A subclass has a `profile`, its `smoothness` and `with_lengthscale`. With a `scale_rule`, embeddings in several
-    dimensions exist, too.
+    A subclass has a `profile`, its `smoothness` and `with_lengthscale`. A `scale_rule` adds embeddings in several
+    dimensions.
 
     Examples
     --------
@@ -206,7 +205,8 @@ class Radial(Kernel):
         if v.ndim == 0 or v.shape[-1] != self.n_lengthscales:
             raise ValueError(f"log_lengthscales has shape {v.shape}, but {self.n_lengthscales} values are expected.")
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
-        with np.errstate(over="ignore"):  # inf is no lengthscale
+        # The constructor refuses an infinite lengthscale.
+        with np.errstate(over="ignore"):
             return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
@@ -224,9 +224,9 @@ class Radial(Kernel):
         return self.smoothness < np.inf
 
     def scale_rule(self) -> list[tuple[float, float, float]] | None:
-        """Scales g, from large to small, with k = sum_g w_g exp(-rho^2 / (2 g)): each with w_g and the sum of the rest.
+        """A rule k = sum_g w_g exp(-rho^2 / (2 g)): triples of g, from large to small, w_g, and the sum of later w.
 
-        With them, the kernel has embeddings in several dimensions. None if there is no such rule.
+        With a rule, the kernel has embeddings in several dimensions. None means that there is no such rule.
         """
         return None
 
@@ -273,7 +273,8 @@ class Radial(Kernel):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         xp = namespace(out)
-        if fx[0].shape[-1] == 1:  # no square root, which takes longer than everything else
+        if fx[0].shape[-1] == 1:
+            # On the line rho needs no square root, which takes longer than everything else.
             values = self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
         else:
             values = self.profile.value(xp, sqdist(fx[0], fy[0], out))
@@ -353,7 +354,8 @@ class Matern(Radial):
 
     @property
     def has_slow_embedding(self) -> bool:
-        return self.n_lengthscales > 1  # a mixture of RBF embeddings over about a hundred scales
+        # With several lengthscales it is a mixture of RBF embeddings over about a hundred scales.
+        return self.n_lengthscales > 1
 
     @property
     def coefficients(self) -> tuple[float, ...]:
@@ -373,12 +375,23 @@ class Matern(Radial):
         return type(self)(self.nu, lengthscale)
 
     def scale_rule(self) -> list[tuple[float, float, float]]:
-        """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g."""
+        """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g (Trefethen and Weideman 2014)."""
         nu, step = self.nu, STEP[self.nu]
         t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -step)
         weights = step * np.exp(nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t))
         rest = np.cumsum(weights[::-1])[::-1] - weights
         return list(zip(np.exp(t).tolist(), weights.tolist(), rest.tolist(), strict=True))
+
+
+def standard_kernels(least: float = 1.5) -> list[Radial]:
+    """The kernels to try where none is given, from rough to smooth: Matern kernels from order `least`, and RBF.
+
+    Examples
+    --------
+    >>> cbq.kernels.standard_kernels()
+    [Matern(1.5, lengthscale=None), Matern(2.5, lengthscale=None), RBF(lengthscale=None)]
+    """
+    return [*(Matern(nu) for nu in sorted(MATERN_PROFILES) if nu >= least), RBF()]
 
 
 def in_lengthscales(x: Array, ell: Array) -> Array:
@@ -402,7 +415,8 @@ def first_guess(x: Array, ard: bool) -> Array:
     if x.size == 0:
         raise ValueError(f"a first guess of the lengthscale needs points, but x has shape {x.shape}: pass some.")
     rows = x.reshape(-1, x.shape[-1])
-    deviations = np.std(rows - rows[0], axis=0)  # exactly zero for equal values
+    # Relative to the first row, equal values deviate by exactly zero.
+    deviations = np.std(rows - rows[0], axis=0)
     varies = deviations > 0
     logs = np.log(deviations, out=np.zeros(len(varies)), where=varies)
     if not ard or len(logs) == 1:

@@ -11,8 +11,7 @@ from cbq.common.arrays import Array, Booleans
 from cbq.common.checks import shown
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Radial, in_lengthscales
-from cbq.linalg.gram import differences, sqdist
-from cbq.linalg.resident import Features, empty, namespace
+from cbq.linalg.gram import Features, differences, empty, namespace, sqdist
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -20,7 +19,7 @@ from cbq.measures.base import measure_argument
 class Stein(Kernel):
     """The Langevin Stein kernel of a base kernel and a measure with the score s = grad log p.
 
-    It integrates to zero under the measure, whose density p may be known only up to a constant. With
+    It integrates to zero under the measure, and the density p may be known only up to a constant. With
     rho = |(x - y) / l|, D = x - y, and the profile h, g = -h'/rho, q = g'/rho of the base:
 
         k_p(x, y) = h s(x).s(y) + g sum_j (s_j(x) - s_j(y)) D_j / l_j^2 + g sum_j l_j^-2 + q sum_j D_j^2 / l_j^4
@@ -53,7 +52,8 @@ class Stein(Kernel):
 
     @property
     def smoothness(self) -> float:
-        return self.base.smoothness - 1.0  # the kernel holds one derivative of the base in each argument
+        # The kernel has one derivative of the base in each argument.
+        return self.base.smoothness - 1.0
 
     def check_dim(self, d: int) -> None:
         self.base.check_dim(d)
@@ -84,7 +84,8 @@ class Stein(Kernel):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         ell = self.base.lengthscale_for(x.shape[-1])[..., None, :]
-        in_lengthscales(x, ell)  # refuses points whose squares would overflow
+        # Refuses points whose squares would overflow.
+        in_lengthscales(x, ell)
         s = self.measure.score(x)
         slope = self.base.profile.slope(np, np.zeros(()))
         return np.asarray(np.sum(s * s + slope / ell**2, axis=-1))
@@ -126,6 +127,7 @@ class Stein(Kernel):
         r2, r4, cross = (empty(like.shape, like) for _ in range(3))
         sqdist(fx[0], fy[0], r2), sqdist(fx[1], fy[1], r4)
         cross[...] = fx[4].sum(-1)[..., None]
-        for j in range(fx[0].shape[-1]):  # differences first: the expanded product would cancel
+        # Differences come first, since the terms of the expanded product would cancel.
+        for j in range(fx[0].shape[-1]):
             cross += differences(fx[3], fy[3], j) * differences(fx[0], fy[0], j)
         return r2, r4, fx[2] @ fy[2].swapaxes(-1, -2), cross

@@ -14,8 +14,8 @@ from cbq.common.arrays import Array, Booleans, Integers, finite
 from cbq.common.checks import called, is_whole, shown
 from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
-from cbq.linalg.dense import cholesky, solve_lower
-from cbq.linalg.resident import Features
+from cbq.linalg.gram import Features
+from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, Uniform
 from cbq.measures.base import measure_argument
 
@@ -41,11 +41,13 @@ class Transform(ABC):
         """The measure of w(X) for X ~ measure; TypeError if it is unknown."""
         if isinstance(measure, Empirical):
             return Empirical(self(measure.points), measure.weights)
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(component) for component in measure.components])
         return self._image(measure)
 
     @abstractmethod
     def _image(self, measure: Measure) -> Measure:
-        """`image` for measures other than Empirical."""
+        """`image` for measures without atoms or components."""
 
 
 @saved("Log")
@@ -62,8 +64,6 @@ class Log(Transform):
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, LogNormal):
             return measure.log
-        if isinstance(measure, Mixture):
-            return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if measure.dim == 1:
             return LogMeasure(measure)
         if len(measure.factors()) > 1:
@@ -143,8 +143,6 @@ class Whiten(MeasureTransform):
         return solve_lower(L[..., None, :, :], x - mean[..., None, :])
 
     def _image(self, measure: Measure) -> Measure:
-        if isinstance(measure, Mixture):
-            return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if not isinstance(measure, Gaussian):
             raise TypeError(
                 f"the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not {measure!r}."
@@ -152,7 +150,8 @@ class Whiten(MeasureTransform):
         if measure.equals(self.measure):
             return Gaussian(np.zeros(measure.mean.shape), cov=np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
         mean, L = self._mean_and_factor()
-        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
+        # The rows are the columns of L^-1 L'.
+        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))
         return Gaussian(solve_lower(L, measure.mean - mean), cov=np.swapaxes(half, -1, -2) @ half)
 
     def scales(self) -> Array | None:
@@ -184,7 +183,8 @@ class Gaussianise(MeasureTransform):
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
             raise TypeError(f"x gaussianised under {self.measure!r} has no known measure if x follows {measure!r}.")
-        return super().image(measure)
+        # Normal scores under a mixture are normal, whatever its components.
+        return self._image(measure) if isinstance(measure, Mixture) else super().image(measure)
 
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
@@ -286,7 +286,8 @@ class Warped(Kernel):
         return self.base.has_slow_embedding
 
     def check_dim(self, d: int) -> None:
-        if not isinstance(self.warp, UserTransform | Columns):  # these change the dimension
+        # User functions and Columns may change the dimension.
+        if not isinstance(self.warp, UserTransform | Columns):
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:

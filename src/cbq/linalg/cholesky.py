@@ -19,7 +19,6 @@ from cbq.common.checks import flag
 from cbq.common.memory import require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
-from cbq.linalg.resident import on_host
 from cbq.linalg.threads import LARGE, for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
@@ -34,8 +33,8 @@ class Factor(ABC):
     jitter: (...,) added to each diagonal beside the nugget; `logdet` and the solves include it.
     relative_jitter: (...,) the same in units of the mean diagonal of K.
 
-    Right-hand sides are matrices (..., N, M), a vector being b[..., None]: no exceptions, because the shape
-    alone cannot tell a batch of vectors from a matrix. Leading axes broadcast.
+    Right-hand sides are always matrices (..., N, M), with b[..., None] for a vector, because the shape of a batch of
+    vectors could also be the shape of a matrix. Leading axes broadcast.
 
     Examples
     --------
@@ -80,9 +79,9 @@ class Factor(ABC):
         """(L L')^-1 b for b (..., N, M)."""
         return self._solve(b, self._solve_rows)
 
+    @abstractmethod
     def inverse(self) -> Array:
         """(L L')^-1 (..., N, N), symmetric; to solve linear systems, use `solve`."""
-        return on_host(self.resident_inverse())
 
     @abstractmethod
     def resident_inverse(self) -> Any:
@@ -112,7 +111,7 @@ class Factor(ABC):
         columns = self._columns(b)
         lead = columns.ndim - 2
         own = (1,) * (lead - len(self.batch_shape)) + self.batch_shape
-        # right-hand sides that share a factor are solved together: their axes of the batch go last
+        # Right-hand sides that share a factor are solved together: their batch axes go last.
         shared = [axis for axis, size in enumerate(own) if size == 1]
         last = range(lead - len(shared), lead)
         rows = np.array(np.moveaxis(columns, shared, last) if shared else columns, order="C")
@@ -147,6 +146,9 @@ class LapackFactor(Factor):
         return np.asarray(2.0 * np.sum(np.log(diagonals), axis=-1))
 
     def resident_inverse(self) -> Array:
+        return self.inverse()
+
+    def inverse(self) -> Array:
         out = np.empty(self.storage.shape)
         factors, inverses = stacked(self.storage), stacked(out)
 
@@ -221,7 +223,8 @@ def factor(
             suspects = np.flatnonzero(~np.isfinite(a.sum(axis=(-2, -1))))
         for i in suspects:
             if not np.isfinite(a[i]).all():
-                a[i, 0, 0] = np.nan  # moved to the diagonal, where the factorisation finds it
+                # The factorisation finds NaN on the diagonal.
+                a[i, 0, 0] = np.nan
 
     def restore(span: slice, a: Array) -> None:
         reflect(a.swapaxes(-1, -2))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cbq.common import memory
 from cbq.common.arrays import Array
 from cbq.common.checks import shown
-from cbq.linalg import cholesky, dense, gram
+from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
@@ -50,7 +50,7 @@ class Engine(Protocol):
         """The bytes available for matrices."""
 
     def resident_gram(self, kernel: Fills, x: Array) -> Any:
-        """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+        """k(x, x) (N, N) of points x (N, d), on the device of the engine."""
 
     def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
         """Factor K + nugget + jitter for symmetric K (..., N, N), of the host or of the engine."""
@@ -76,7 +76,7 @@ class NumpyEngine:
     factor = staticmethod(cholesky.factor)
     factor_gram = staticmethod(gram.factor_gram)
     chunks = staticmethod(gram.chunks)
-    eigh = staticmethod(dense.eigh)
+    eigh = staticmethod(lapack.eigh)
 
     def available_memory(self) -> float:
         return memory.available_memory()
@@ -109,8 +109,8 @@ def engine(engine: str | Engine) -> Iterator[None]:
     engine: "numpy" (the default), "cuda" for the GPU, "torch" for the same code on the CPU, or an object with the
         methods of `cbq.linalg.Engine`.
 
-    Factors stay on the device as long as the fit that holds them, which can be used outside of the context too.
-    Answers agree with those of "numpy" up to rounding.
+    Factors stay on the device as long as the fit that holds them, and the fit also works outside the context. All
+    engines give the same answers up to rounding.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def current_engine() -> Engine:
 
 
 def resident_gram(kernel: Fills, x: Array) -> Any:
-    """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+    """k(x, x) (N, N) of points x (N, d), on the device of the engine."""
     return _current.get().resident_gram(kernel, x)
 
 

@@ -1,10 +1,14 @@
 """Gram matrices: features of points, distances of all pairs, filling and factoring in chunks of bounded memory.
 
 Distances come from differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for close points.
+
+One formula serves arrays on the host, which are NumPy arrays and are never copied, and on the device of an engine:
+`namespace`, `empty`, `moved` and `on_host` find its functions and move its arrays.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
@@ -18,7 +22,6 @@ from cbq.common.checks import is_whole, shown
 from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
-from cbq.linalg.resident import Features, moved, moved_features, namespace, on_host
 from cbq.linalg.threads import (
     for_each_span,
     one_blas_thread,
@@ -28,6 +31,8 @@ from cbq.linalg.threads import (
     run_in_pool,
     workers,
 )
+
+Features = tuple[Any, ...]
 
 MEMORY = 256 * 2**20  # bytes
 CACHE = 32 * 2**20  # bytes: chunks of this size are reused while they are in the cache
@@ -69,6 +74,33 @@ def flat_features(features: Features, batch: tuple[int, ...]) -> Features:
         else np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(prod(batch), *a.shape[-2:])
         for a in features
     )
+
+
+def namespace(array: Any) -> Any:
+    """The library of an array: NumPy, or the library of an engine, which has functions of the same names."""
+    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def empty(shape: tuple[int, ...], like: Any) -> Any:
+    """A C-ordered array of this shape, on the device of the array `like`."""
+    return np.empty(shape) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def moved(a: npt.NDArray[Any], like: Any) -> Any:
+    """The array `a` on the device of the array `like`; `a` itself if that is the host."""
+    if isinstance(like, np.ndarray):
+        return a
+    return namespace(like).tensor(np.ascontiguousarray(a), device=like.device)
+
+
+def moved_features(features: Features, like: Any) -> Features:
+    """Every array of the features on the device of the array `like`."""
+    return tuple(moved_features(a, like) if isinstance(a, tuple) else moved(a, like) for a in features)
+
+
+def on_host(a: Any) -> Array:
+    """An array of an engine as a NumPy array."""
+    return a if isinstance(a, np.ndarray) else np.asarray(a.cpu().contiguous().numpy())
 
 
 def gram_matrix(kernel: Fills, x: Array) -> Array:
@@ -133,7 +165,8 @@ def fill(write: Callable[[Features, Features, Any], None], fx: Features, fy: Fea
     """Call `write`, `fill` or `fill_derivatives` of a kernel, on features of the host and `out` of any engine."""
     try:
         write(moved_features(fx, out), moved_features(fy, out), out)
-    except Exception:  # a kernel written for NumPy alone fails here; any other error recurs on the host
+    except Exception:
+        # A kernel written for NumPy alone fails here. Any other error recurs on the host.
         if isinstance(out, np.ndarray):
             raise
         on_numpy = np.empty(out.shape)
@@ -145,7 +178,8 @@ def contract(kernel: Fills, fx: Features, fy: Features, G: Any) -> Array:
     """`contract_features` of a kernel, on features of the host and weights G of any engine."""
     try:
         return on_host(kernel.contract_features(moved_features(fx, G), moved_features(fy, G), G))
-    except Exception:  # as in `fill`
+    # As in `fill`.
+    except Exception:
         if isinstance(G, np.ndarray):
             raise
         return kernel.contract_features(fx, fy, on_host(G))
@@ -157,7 +191,8 @@ def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool 
 
     def task(t: int) -> None:
         fx, fy, place = lower_block(features, blocks[t])
-        block = np.empty(a[place].shape)  # contiguous, hence faster than rows of `a`
+        # A contiguous block is faster than rows of `a`.
+        block = np.empty(a[place].shape)
         kernel.fill(fx, fy, block)
         a[place] = block
 
@@ -168,7 +203,7 @@ def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool 
 
 
 def contract_lower(kernel: Fills, features: Features, G: Array, *, in_threads: bool = False) -> Array:
-    """The sums of `contract_gram` by blocks of rows, of which the part left of the diagonal block counts twice."""
+    """The sums of `contract_gram` by blocks of rows; the part left of the diagonal block counts twice."""
     blocks = row_blocks(G.shape[-1], len(G))
     parts = [np.empty(0)] * len(blocks)
 
@@ -241,7 +276,8 @@ def sqdist(x: Array, y: Array, out: Array) -> Array:
 def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
     """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
     xp = namespace(x)
-    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # the inner loop runs along it
+    # The inner loop runs along this axis.
+    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]
     return xp.subtract(x[..., j, None], row[..., None, :], out=out)  # type: ignore[no-any-return]
 
 

@@ -92,7 +92,8 @@ def factor_in_place(
     matrices in errors.
     """
     diagonal = diagonals(a)
-    with np.errstate(over="ignore", invalid="ignore"):  # matrices that are not finite fail below
+    # Matrices that are not finite fail below.
+    with np.errstate(over="ignore", invalid="ignore"):
         unit = np.maximum(diagonal.sum(axis=-1) / a.shape[-1], 0.0)
         wanted = diagonal + nugget
         np.add(wanted, jitter.start * unit[:, None], out=diagonal)

@@ -92,8 +92,9 @@ def prefers_blas_threads(count: int, n: int) -> bool:
 def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> None:
     """Call `task(t)` for t = 0, ..., count - 1, each on a matrix (n, n) with `flops` operations.
 
-    In threads where they pay. After a failure, tasks that have not begun are dropped, and the exception of the smallest
-    t is raised. A task must touch nothing that another one writes: results then do not depend on the number of threads.
+    Threads are used where they pay. After a failure, tasks that have not begun are dropped, and the exception of the
+    smallest t is raised. Results do not depend on the number of threads, if no task touches anything that another
+    one writes.
     """
     if count == 0:
         return
@@ -155,7 +156,7 @@ def run_in_pool(task: Callable[[int], None], count: int, threads: int) -> None:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread while any thread is in this context; the last one out restores what was set before."""
+    """One BLAS thread while any thread is in this context; the last one to leave restores the earlier number."""
     _blas_limit.enter()
     try:
         yield
@@ -192,7 +193,8 @@ class _BlasLimit:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _release()  # another thread may have set the limit
+                # Another thread may have set the limit.
+                _release()
                 self._limiter.restore_original_limits()
                 self._limiter = None
                 _release()

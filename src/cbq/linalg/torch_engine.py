@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from cbq.common import memory
 from cbq.common.arrays import Array, Booleans, Integers
-from cbq.linalg import cholesky, dense, gram
+from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
-from cbq.linalg.gram import Fills, gram_features, take
+from cbq.linalg.gram import Features, Fills, gram_features, on_host, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
-from cbq.linalg.resident import Features, on_host
 from cbq.linalg.threads import LARGE
 
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
@@ -59,7 +58,8 @@ class TorchEngine:
         if not self._on_gpu:
             return memory.available_memory()
         kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
-        return float(torch.cuda.mem_get_info(self._device)[0] + kept)  # PyTorch keeps freed memory for reuse
+        # PyTorch keeps freed memory for reuse.
+        return float(torch.cuda.mem_get_info(self._device)[0] + kept)
 
     def chunks(self, T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
         if not self._on_gpu:
@@ -82,7 +82,8 @@ class TorchEngine:
         def fill(a: Tensor) -> None:
             a.copy_((self._moved(given) if isinstance(given, np.ndarray) else given).reshape(a.shape))
             finite = torch.isfinite(a).all(-1).all(-1)
-            a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)  # on the diagonal, NaN fails
+            # The factorisation finds NaN on the diagonal.
+            a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)
 
         return self._factor(fill, tuple(given.shape[:-2]), given.shape[-1], nugget, jitter)
 
@@ -95,7 +96,7 @@ class TorchEngine:
 
     def eigh(self, a: Array) -> tuple[Array, Array]:
         if self._on_gpu and len(a) < LARGE:
-            return dense.eigh(a)
+            return lapack.eigh(a)
         values, vectors = torch.linalg.eigh(self._moved(a))
         return on_host(values), on_host(vectors)
 
@@ -152,6 +153,9 @@ class TorchFactor(Factor):
     def logdet(self) -> Array:
         return on_host(2.0 * self.storage.diagonal(dim1=-2, dim2=-1).log().sum(-1))
 
+    def inverse(self) -> Array:
+        return on_host(self.resident_inverse())
+
     def resident_inverse(self) -> Tensor:
         half = _inverse(self._stack)
         whole = half.mT @ half
@@ -193,7 +197,8 @@ def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
 
 def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
     """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
-    if len(a) <= FEW and a.shape[-1] >= LARGE // 2:  # a batched routine gives each matrix a small part of the device
+    # A batched routine gives each matrix a small part of the device.
+    if len(a) <= FEW and a.shape[-1] >= LARGE // 2:
         factors, infos = zip(*(torch.linalg.cholesky_ex(matrix) for matrix in a), strict=True)
         L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
     else:
@@ -232,7 +237,8 @@ def _add_jitter(
             good = ~bad.cpu().numpy()
             relative[left[good]] = last
             if len(left) == len(L) and good.all():
-                L.copy_(factors)  # without a copy of a matrix that may fill the memory
+                # Without a temporary, since the matrices may fill the memory.
+                L.copy_(factors)
             else:
                 L[left[good]] = factors[np.flatnonzero(good)]
             left = left[~good]

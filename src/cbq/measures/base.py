@@ -42,9 +42,9 @@ class Measure(Immutable, ABC):
     or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
-    the batch axes and, for the first one, whose last axis has length d. List arguments that only spell another one
-    differently, such as `scale` for `rate`, in `_spellings`, and do not store them. Then implement the abstract
-    methods; those that begin with an underscore receive checked points (..., n, d).
+    the batch axes. The last axis of the first one has length d. Arguments that only spell another one differently, such
+    as `scale` for `rate`, are listed in `_spellings` and not stored. Then implement the abstract methods. Methods with
+    an underscore receive checked points (..., n, d).
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Measure(Immutable, ABC):
 
     _spellings: ClassVar[tuple[str, ...]] = ()  # constructor arguments that spell others differently
 
-    _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
+    _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if all measures of the family share it
     _parts: tuple[Measure, ...] = ()  # the measures that this one is built from
 
     @property
@@ -148,7 +148,7 @@ class Measure(Immutable, ABC):
         return self._from_normal(generator(rng).standard_normal(self._shape_of_draws(n)))
 
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
-        """The shape of n draws from each measure, if this machine can hold them."""
+        """The shape of n draws from each measure; raise if they exceed the memory."""
         shape = (*self.batch_shape, count(n), self.dim)
         require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
         return shape
@@ -207,6 +207,16 @@ class Measure(Immutable, ABC):
         """Whether single points have positive probability."""
         return any(part.has_atoms for part in self._parts)
 
+    @property
+    def has_heavy_tails(self) -> bool:
+        """Whether the density falls like a power of x, so that kernels on x itself do not reach far into its tails."""
+        return any(part.has_heavy_tails for part in self._parts)
+
+    @property
+    def has_slow_transport(self) -> bool:
+        """Whether `transport` and its inverse take so long that checks use only some of the points."""
+        return any(part.has_slow_transport for part in self._parts)
+
     def translated(self, shift: Array) -> Measure | None:
         """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation.
 
@@ -260,7 +270,8 @@ class Measure(Immutable, ABC):
             kind = f"{type(self).__name__} in {self.dim} dimensions"
             raise NotImplementedError(f"{kind} does not implement the conditional distributions that a Mixture needs.")
         batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        return factors[j][..., None]._broadcast_getitem(batch, ...)  # the coordinates are independent
+        # The coordinates are independent, so the first j do not matter.
+        return factors[j][..., None]._broadcast_getitem(batch, ...)
 
     @abstractmethod
     def _logpdf(self, x: Array) -> Array: ...
@@ -305,13 +316,15 @@ class Measure(Immutable, ABC):
         order = indexed(np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch), index)
         if own:
             return self[np.unravel_index(order, own)]
-        return self[(None,) * np.ndim(order)]  # a single measure: axes of length 1 broadcast
+        # A single measure broadcasts by axes of length 1.
+        return self[(None,) * np.ndim(order)]
 
     @classmethod
     def _stack(cls, measures: Sequence[Self]) -> Measure | None:
-        """One measure with batch shape (T,) from T measures of this type; None if there is none."""
+        """One measure with batch shape (T,) from T measures of this type; None if their arrays do not match."""
         if cls.__getitem__ is not Measure.__getitem__ or cls._rebuild is not Measure._rebuild:
-            return None  # `parameters` may then differ from the arguments of the constructor
+            # The parameters may differ from the arguments of the constructor.
+            return None
         parameters = [measure.parameters() for measure in measures]
         if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
             return None
@@ -335,7 +348,7 @@ _CONVERTERS: list[Callable[[Any], Measure | None]] = []
 
 
 def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Measure | None]:
-    """Register a function for `as_measure`: it returns the measure of an object, or None if it does not know it."""
+    """Register a function for `as_measure`: it returns the measure of an object, or None for other objects."""
     _CONVERTERS.append(function)
     return function
 
@@ -353,7 +366,7 @@ def as_measure(obj: Any) -> Measure:
 
 
 def in_brief(a: Array, batch_axes: int) -> str:
-    """A parameter as text: the values that all measures of a batch have in common, or their range."""
+    """A parameter as text: the values that all measures of a batch share, or their range."""
     if not a.size:
         return "[]"
     first, least, largest = a[(0,) * batch_axes], f"{np.min(a):.6g}", f"{np.max(a):.6g}"
@@ -367,7 +380,7 @@ def in_brief(a: Array, batch_axes: int) -> str:
 
 
 def measure_argument(obj: Any, name: str) -> Measure:
-    """`as_measure` of an argument, whose name is for the error."""
+    """`as_measure` of an argument; an error names it."""
     if isinstance(obj, Measure):
         return obj
     for convert in _CONVERTERS:
@@ -388,7 +401,7 @@ def measure_list(measures: Sequence[Any], owner: str, name: str) -> tuple[Measur
 
 
 def parameter(value: npt.ArrayLike, name: str, *, infinite: bool = False) -> Array:
-    """A parameter of a measure, small enough to be squared; infinite only where that is allowed."""
+    """A parameter of a measure, small enough to be squared; infinite only with `infinite`."""
     return squarable(not_nan(value, name) if infinite else finite(value, name), name)
 
 

@@ -1,4 +1,4 @@
-"""Discrete measures on the line, as finitely many atoms with their probabilities.
+"""Measures on points with probabilities: draws with weights, and discrete families on the line.
 
 Expectations, and embeddings under any kernel, are finite sums. A measure with infinitely many atoms drops about 1e-17
 of its mass, less than the rounding error of the sum.
@@ -8,27 +8,105 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import Array, finite
+from cbq.common.arrays import Array, broadcast_batch, finite
 from cbq.common.memory import require_memory
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
-from cbq.measures.empirical_unnormalised import Empirical, checked_weights
-from cbq.measures.gamma_beta_student import stirling
-from cbq.measures.univariate import columns
+from cbq.measures.univariate import columns, stirling
 
 LOG_TAIL = 40.0  # the mass beyond the outermost atoms is at most exp(-LOG_TAIL) = 4e-18 on each side
 FARTHEST = 38.0  # in normal coordinates: the probability beyond is below 1e-300
 MAX_ATOMS = 10_000_000  # of all measures of a batch together
 
 
+@saved("Empirical", points=Numbers(), weights=Numbers())
+class Empirical(Measure):
+    """A discrete measure on finitely many points with weights, such as a table of draws.
+
+    It has no density. Its transport sorts the points by their first coordinate (ties by the next ones) and selects one
+    by the first coordinate of u. In one dimension, this is the quantile function.
+
+    Parameters
+    ----------
+    points : (..., n, d), or (n,) for d = 1.
+    weights : (..., n), non-negative with sum one; None for equal weights.
+
+    Examples
+    --------
+    >>> cbq.measures.Empirical([1.0, 2.0, 6.0]).moments()[0]
+    array([3.])
+    """
+
+    points: Array  # (*batch_shape, n, d)
+    weights: Array  # (*batch_shape, n)
+
+    def __init__(self, points: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
+        x = finite(points, "points")
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim < 2 or 0 in x.shape[-2:]:
+            raise ValueError(f"points have shape {x.shape}, but (..., n, d), or (n,) for d = 1, is needed, with n > 0.")
+        n = x.shape[-2]
+        w = checked_weights(np.full(n, 1 / n) if weights is None else finite(weights, "weights"), n, "point")
+        batch = broadcast_batch({"points": x.shape[:-2], "weights": w.shape[:-1]}, "Empirical")
+        self.points = np.broadcast_to(x, (*batch, *x.shape[-2:]))
+        self.weights = np.broadcast_to(w, (*batch, n))
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.points.shape[:-2]
+
+    @property
+    def has_atoms(self) -> bool:
+        return True
+
+    def moments(self) -> tuple[Array, Array]:
+        mean = np.sum(self.weights[..., None] * self.points, axis=-2)
+        shift = self.points - mean[..., None, :]
+        return mean, np.swapaxes(shift * self.weights[..., None], -1, -2) @ shift
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        used = self.weights[..., None] > 0
+        lower, upper = np.where(used, self.points, np.inf), np.where(used, self.points, -np.inf)
+        return np.min(lower, axis=-2), np.max(upper, axis=-2)
+
+    def _marginal(self, j: int) -> Measure:
+        return Empirical(self.points[..., j : j + 1], self.weights)
+
+    def conditional(self, head: Array) -> Measure:
+        raise TypeError("Empirical has no density, and so its coordinates have no conditional densities.")
+
+    def _logpdf(self, x: Array) -> Array:
+        raise TypeError("Empirical has no density: it is a finite set of points. Fit a Gaussian or a Mixture to them.")
+
+    def _score(self, x: Array) -> NoReturn:
+        raise TypeError("Empirical has no density and so no score: it is a finite set of points.")
+
+    def _from_normal(self, v: Array) -> Array:
+        return self._from_uniform(np.asarray(ndtr(v)))
+
+    def _to_normal(self, x: Array) -> Array:
+        return np.asarray(ndtri(self._to_uniform(x)))
+
+    def _from_uniform(self, u: Array) -> Array:
+        return np.asarray(_quantiles(self.points, self.weights, u[..., 0]))
+
+    def _to_uniform(self, x: Array) -> Array:
+        first = _probabilities(self.points, self.weights, x)
+        u = np.full((*first.shape, self.dim), 0.5)
+        u[..., 0] = first
+        return u
+
+
 class Discrete(Empirical):
-    """A measure on finitely many numbers, the atoms, whose probabilities are known. `logpdf` is their logarithm.
+    """A measure on finitely many numbers, the atoms, with known probabilities; `logpdf` is their logarithm.
 
     It has no score. Its transport is the quantile function. `inverse_transport` returns P(X < x) + P(X = x) / 2, the
     middle of the interval that the transport maps to the atom x.
@@ -64,7 +142,7 @@ class Discrete(Empirical):
         return self._tails(x)[0]
 
     def _to_normal(self, x: Array) -> Array:
-        # Only the smaller tail keeps its digits. Points outside of the support are at FARTHEST, not at infinity.
+        # Only the smaller tail keeps its digits. Points outside the support are at FARTHEST, not at infinity.
         below, above = self._tails(x)
         return np.clip(np.where(below <= above, ndtri(below), -ndtri(above)), -FARTHEST, FARTHEST)
 
@@ -106,7 +184,8 @@ class OnIntegers(Discrete):
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         whole = (y >= 0) & (y == np.floor(y))
-        with np.errstate(over="ignore"):  # a probability that is zero in float64
+        # A probability may be zero in float64.
+        with np.errstate(over="ignore"):
             return np.where(whole, self._log_probability(np.where(whole, y, 0.0)), -np.inf)
 
     @abstractmethod
@@ -116,9 +195,9 @@ class OnIntegers(Discrete):
 
 @saved("Binomial", n=Numbers(), p=Numbers())
 class Binomial(OnIntegers):
-    """The binomial measure: the number of successes in n independent trials of probability p each.
+    """The binomial measure: the number of successes in n independent trials with probability p.
 
-    Expectations are sums over all atoms, or for large n over the atoms that hold all but 1e-17 of the mass.
+    Expectations are sums over all atoms; for large n, over the atoms that hold all but 1e-17 of the mass.
 
     Parameters
     ----------
@@ -151,14 +230,16 @@ class Binomial(OnIntegers):
         return np.where(self.p == 1, self.n, 0.0), np.where(self.p == 0, 0.0, self.n)
 
     def _log_probability(self, k: Array) -> Array:
-        # log n! is n log n - n + _factorial_rest(n); the remaining powers are n times a divergence
+        # With log n! = n log n - n + _factorial_rest(n), the powers of p and n are -n times the relative entropy
+        # of k / n and p, a sum of terms k log(mean / k) without cancellation.
         k, n, p = np.broadcast_arrays(k, self.n, self.p)
         inside = k <= n
         k = np.where(inside, k, 0.0)
         rare = p <= 0.5
         rarer = n * np.minimum(p, 1 - p)
         common = n - rarer
-        lost = (n - common) - rarer  # the rounding error of `common`, without which the terms would not cancel
+        # The rounding error of `common`, for which `main` is corrected to first order.
+        lost = (n - common) - rarer
         of_rare, of_common = np.where(rare, (k, n - k), (n - k, k))
         main = _power_term(of_rare, rarer) + _power_term(of_common, common)
         main = main + of_common * lost / np.maximum(common, 0.5)
@@ -168,7 +249,7 @@ class Binomial(OnIntegers):
 
 @saved("Poisson", rate=Numbers())
 class Poisson(OnIntegers):
-    """The Poisson measure: the number of events, of which `rate` are expected.
+    """The Poisson measure: the number of events whose expected number is `rate`.
 
     Expectations are sums over the atoms that hold all but 1e-17 of the mass.
 
@@ -209,7 +290,7 @@ class Categorical(Discrete):
     Parameters
     ----------
     probabilities : (..., K), non-negative with sum one.
-    values : (..., K), the numbers that stand for the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
+    values : (..., K), the numbers of the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
 
     Examples
     --------
@@ -247,7 +328,7 @@ class Categorical(Discrete):
 
 
 def _padded(measure: Categorical, most: int) -> tuple[Array, Array]:
-    """Probabilities and values, filled up to `most` of them with probabilities of zero."""
+    """Probabilities and values, extended to length `most` by probabilities of zero."""
     width = [(0, 0)] * len(measure.batch_shape) + [(0, most - measure.values.shape[-1])]
     return np.pad(measure.probabilities, width), np.pad(measure.values, width, mode="edge")
 
@@ -275,3 +356,42 @@ def _factorial_rest(k: Array) -> Array:
     """log k! - (k log k - k), and 0 for k = 0."""
     at = np.where(k > 0, k, 1.0)
     return np.where(k > 0, np.log(at) - stirling(at), 0.0)
+
+
+def checked_weights(weights: Array, count: int, what: str, name: str = "weights") -> Array:
+    """The argument `name`, weights (..., count) that sum to nearly 1, divided by their sum; none may be negative."""
+    if weights.ndim == 0 or weights.shape[-1] != count:
+        items = f"{count} {what}{'s' * (count > 1)}"
+        raise ValueError(f"{name} have shape {weights.shape}, but the shape for {items} is (..., {count}).")
+    if np.any(weights < 0):
+        raise ValueError(f"{name} must not be negative, but the smallest is {np.min(weights):g}.")
+    sums = np.sum(weights, axis=-1, keepdims=True)
+    if np.any(np.abs(sums - 1) > 1e-6):
+        worst = sums.flat[np.argmax(np.abs(sums - 1))]
+        raise ValueError(f"{name} must sum to 1, but they sum to {worst:.10g}: divide them by their sum.")
+    return np.asarray(weights / sums)
+
+
+@partial(np.vectorize, signature="(n,d),(n),(m)->(m,d)", otypes=[float])
+def _quantiles(points: Array, weights: Array, u: Array) -> Array:
+    """The points (m, d) at which the cumulative weight, in sorted order, reaches u (m,)."""
+    order = np.lexsort(points.T[::-1])
+    order = order[weights[order] > 0]
+    edges = np.cumsum(weights[order])[:-1]
+    return points[order[np.searchsorted(edges, u, side="right")]]
+
+
+@partial(np.vectorize, signature="(n,d),(n),(m,d)->(m)", otypes=[float])
+def _probabilities(points: Array, weights: Array, x: Array) -> Array:
+    """The cumulative weight (m,) at each x (m, d), with half the weight of x itself; equal points count as one."""
+    n = len(points)
+    distinct, which = np.unique(np.concatenate([points, x]), axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    mass = np.bincount(which[:n], weights, minlength=len(distinct))
+    absent = mass[which[n:]] == 0
+    if np.any(absent):
+        raise ValueError(
+            f"inverse_transport of x by an Empirical: {np.count_nonzero(absent)} of {len(x)} points are not among its "
+            f"points of positive weight (the first is {x[np.argmax(absent)]}): pass only points of the measure."
+        )
+    return np.asarray((np.cumsum(mass) - 0.5 * mass)[which[n:]])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, broadcast_batch
 from cbq.common.memory import require_memory
 from cbq.io import Numbers, saved
-from cbq.linalg.dense import cholesky, solve_lower, solve_upper
+from cbq.linalg.lapack import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, require_coordinates
 
 
@@ -83,7 +83,8 @@ class Gaussian(Measure):
         v = self._to_normal(x)
         log_det = np.sum(np.log(np.diagonal(self.cholesky, axis1=-2, axis2=-1)), axis=-1)
         log_norm = log_det[..., None] + 0.5 * self.dim * np.log(2 * np.pi)
-        with np.errstate(over="ignore"):  # -inf, where the density is too small for float64
+        # The result is -inf where the density is too small for float64.
+        with np.errstate(over="ignore"):
             return np.asarray(-0.5 * np.sum(v * v, axis=-1) - log_norm)
 
     def _score(self, x: Array) -> Array:
@@ -157,7 +158,8 @@ class LogNormal(Measure):
             return np.asarray((self.log._score(np.log(x)) - 1) / x)
 
     def _from_normal(self, v: Array) -> Array:
-        with np.errstate(over="ignore"):  # inf, where x exceeds the largest float64
+        # The result is inf where x exceeds the largest float64.
+        with np.errstate(over="ignore"):
             return np.exp(self.log._from_normal(v))
 
     def _to_normal(self, x: Array) -> Array:
@@ -187,7 +189,8 @@ def _covariance(
     if cov is not None:
         return parameter(cov, "cov")
     bare_cov = parameter(bare[0], "cov")
-    d, full = mean.shape[-1], _full_covariance(bare_cov, mean)  # an error comes before a warning
+    # Errors of the covariance come before the warning.
+    d, full = mean.shape[-1], _full_covariance(bare_cov, mean)
     is_matrix = bare_cov.ndim >= 2 and bare_cov.shape[-2:] == (d, d)
     if not is_matrix and np.any(bare_cov != 1) and np.all(np.diagonal(full, axis1=-2, axis2=-1) > 0):
         _warn_of_bare(owner, bare_cov)

@@ -9,7 +9,7 @@ from cbq.common.arrays import Array
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure, measure_argument
 
-# Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
+# Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a. Above
 # MAX_LOG_X, the density is evaluated at MAX_LOG_X.
 MIN_LOG_X, MAX_LOG_X = -650.0, 700.0
 
@@ -30,6 +30,9 @@ class LogMeasure(Measure):
     """
 
     measure: Measure  # of x = exp(y)
+
+    # A density that falls like a power of x falls exponentially in log x.
+    has_heavy_tails = False
 
     def __init__(self, measure: Any) -> None:
         self.measure = measure_argument(measure, "measure")

@@ -50,8 +50,8 @@ class TruncatedGaussian(Univariate):
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
             ends = f"lower = {np.max(low):g} and upper = {np.min(high):g}"
             raise ValueError(f"lower must be below upper, but {ends} occur: pass an interval of positive length.")
-        # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
-        # difference of left tails. The mode is r.
+        # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|: every integral is then a
+        # difference of left tails, which keep their digits. The mode of z is r.
         low, high = (_coordinate(end, self.mean, self.std) for end in (self.lower, self.upper))
         self._mirrored = high > -low
         self._sign = np.where(self._mirrored, -1.0, 1.0)
@@ -116,13 +116,15 @@ class TruncatedGaussian(Univariate):
         """The z with mass q between z and b."""
         target = q * self._mass
         near = _left_quantile(_left_mass(self._b, self._r) - target, self._r)
-        beyond = -_left_quantile(_left_mass(-self._b, self._r) + target, self._r)  # the right tail keeps its digits
+        # Right of the mean, only the right tail keeps its digits.
+        beyond = -_left_quantile(_left_mass(-self._b, self._r) + target, self._r)
         z = np.clip(np.where(self._b > 0, beyond, near), self._a, self._b)
         return np.where(q == 1, self._a, self._polish(z, target, self._b, -1.0))
 
     def _polish(self, z: Array, target: Array, end: Array, sign: float) -> Array:
         """Solve log mass(end, z) = log target by Newton's method; close to the end the mass is linear in z."""
-        with np.errstate(all="ignore"):  # infinite steps are skipped, and a target of zero is handled at the end
+        # Infinite steps are skipped, and a target of zero is handled at the end.
+        with np.errstate(all="ignore"):
             linear = target / _density(end, self._r)
             z = np.where(linear * (1 + np.abs(end)) < 0.5, end + sign * linear, z)
             for _ in range(6):
@@ -148,9 +150,11 @@ def _density(t: Array, r: Array) -> Array:
 def _mass(low: Array, high: Array, r: Array) -> Array:
     """Integral over [low, high], without cancellation for short intervals or far in a tail."""
     low, high, r = np.broadcast_arrays(low, high, r)
-    flip = high > -low  # small differences are resolved in the left tail only
+    # Only left tails keep the digits of small differences.
+    flip = high > -low
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
-    with np.errstate(invalid="ignore"):  # inf - inf, if the interval is the whole line
+    # For the whole line the width is inf - inf.
+    with np.errstate(invalid="ignore"):
         width = np.where(np.isinf(low), np.inf, high - low)
     short = width * (1 + np.maximum(np.abs(low), np.abs(high))) < 1
     wide = _left_mass(high, r) - _left_mass(low, r)

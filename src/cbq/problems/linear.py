@@ -10,7 +10,7 @@ import numpy as np
 from cbq.common.arrays import Array, positive
 from cbq.common.checks import one_of, whole
 from cbq.common.memory import require_memory
-from cbq.linalg.dense import cholesky, solve_lower
+from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problems.problem import Problem
 from cbq.problems.registry import register

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import Array, as_array, real
-from cbq.linalg.dense import append_rows
+from cbq.linalg.lapack import append_rows
 from cbq.samples.names import NamedColumns, named_columns
 
 MAX_SUMMARIES = 12  # at the end of a table that may be summaries

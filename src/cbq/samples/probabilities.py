@@ -12,7 +12,6 @@ import numpy as np
 from cbq.common.arrays import Array, Booleans, evenly
 from cbq.measures import Empirical, Measure
 from cbq.measures.base import stack
-from cbq.measures.scipy_distributions import NumericSlope
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -46,7 +45,7 @@ def as_list(measures: Measure | tuple[Measure, ...]) -> tuple[Measure, ...]:
 
 def some_of(samples: Samples, *, first: bool = False) -> Samples:
     """The points to test, at each theta if there are not too many thetas: evenly spaced, or the `first` ones."""
-    costly = any(map(_is_costly, as_list(measures_of_points(samples))))
+    costly = any(measure.has_slow_transport for measure in as_list(measures_of_points(samples)))
     most = MAX_COSTLY_POINTS if costly else MAX_POINTS
     if samples.n_evaluations <= most:
         return samples
@@ -95,10 +94,6 @@ def _in_blocks(measure: Measure, x: Array) -> Array:
     step = x.shape[-2] if not atoms else max(1, BLOCK // (atoms * thetas))
     parts = [measure.inverse_transport(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
     return np.concatenate(parts, axis=-2)
-
-
-def _is_costly(measure: Measure) -> bool:
-    return isinstance(measure, NumericSlope) or any(map(_is_costly, measure._parts))
 
 
 def _atoms(measure: Measure) -> int:

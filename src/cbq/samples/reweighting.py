@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq.common.arrays import Array, evenly
-from cbq.linalg.dense import cholesky, eigh, solve_lower
+from cbq.linalg.lapack import cholesky, eigh, solve_lower
 from cbq.measures import Measure
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, effective_sizes
 from cbq.samples.conditional import log_density, other_support, why_no_density

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
-from cbq.linalg.dense import eigh
+from cbq.linalg.lapack import eigh
 from cbq.plotting import Drawn, Figure
 from cbq.report.document import Page
 from cbq.report.table import in_text

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from cbq.common.arrays import Array, Integers
 from cbq.gp.regression import RegressionPosterior, SiteBlock, SiteOutputs, site_blocks, site_means
-from cbq.linalg.dense import orthonormal
+from cbq.linalg.lapack import orthonormal
 
 FUNCTION_DRAWS = 256  # of the regression functions
 MAX_DRAW_SITES = 1024  # at which draws are compared

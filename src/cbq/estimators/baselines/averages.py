@@ -13,7 +13,7 @@ import numpy as np
 from cbq.common.arrays import Array, Integers
 from cbq.fit.findings import Finding
 from cbq.io import Correlation, Numbers, Optional, saved
-from cbq.linalg.dense import correlation
+from cbq.linalg.lapack import correlation
 from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, check_magnitude, effective_sizes
 from cbq.samples.conditional import find_thetas

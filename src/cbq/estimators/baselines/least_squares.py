@@ -26,7 +26,7 @@ from cbq.estimators.baselines.smoothing import (
 from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
-from cbq.linalg.dense import thin_svd
+from cbq.linalg.lapack import thin_svd
 from cbq.samples import Samples
 
 

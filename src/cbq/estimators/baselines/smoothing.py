@@ -17,7 +17,7 @@ from cbq.fit.findings import Finding, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import chosen_findings, heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
-from cbq.linalg.dense import correlation
+from cbq.linalg.lapack import correlation
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 

@@ -21,25 +21,18 @@ from cbq.embeddings import NoEmbedding, embed
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, XCoordinates
 from cbq.gp.families import KernelFamily
 from cbq.gp.quadrature import KernelEvidence, explain
-from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
+from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, standard_kernels
 from cbq.kernels.warped import Log
 from cbq.linalg import Jitter
 from cbq.measures import (
-    Discrete,
     Empirical,
-    Exponential,
     Gaussian,
-    LogNormal,
     Measure,
     Mixture,
-    StudentT,
-    Uniform,
     Unnormalised,
 )
 from cbq.samples import Samples
 from cbq.samples.samples import spread
-
-CLOSED_FORM = (Gaussian, Uniform, Exponential, Discrete)  # measures with cheap raw embeddings, coordinate by coordinate
 
 
 @dataclass(frozen=True)
@@ -104,36 +97,39 @@ def candidate(kernel: Kernel, coordinates: XCoordinates, x: Array, ard: bool, *,
 
 def automatic_kernels(samples: Samples, measures: Sequence[Measure]) -> dict[XCoordinates, list[Kernel]]:
     """The kernels to try where none is given, from rough to smooth, on the coordinates that suit the measures."""
-    matern = [Matern(1.5), Matern(2.5)]
+    *rough, smoothest = radial = standard_kernels()
     if _any(measures, Unnormalised):
-        return {"raw": [Stein(k) for k in (*matern, RBF())]}
-    smooth: list[Kernel] = [RBF()]
-    kernels = [*matern, *smooth] if samples.d == 1 else [*(TensorProduct(k) for k in matern), *smooth]
+        return {"raw": [Stein(kernel) for kernel in radial]}
+    kernels: list[Kernel] = [*(rough if samples.d == 1 else map(TensorProduct, rough)), smoothest]
     if _any(measures, Empirical) or (samples.d == 1 and any(measure.has_atoms for measure in measures)):
-        return {"raw": [*matern, *smooth]}
+        return {"raw": [*radial]}
     if _any(measures, Mixture) and samples.d > 1:
-        return {"raw": smooth}
+        return {"raw": [smoothest]}
     if any(measure.has_atoms for measure in measures):  # then normal scores are not normal
         return {"raw": kernels}
     found: dict[XCoordinates, list[Kernel]] = {"gaussianised": kernels}
-    if any(isinstance(measure, Gaussian) and not measure.is_diagonal for measure in measures):
-        found["raw"] = smooth  # the coordinates that f was written in, in which it may ignore some
-    elif samples.d == 1 or _have_closed_forms(measures):
-        heavy = _any(measures, StudentT)  # raw kernels say nothing about tails so far out
-        if not heavy and not _all(measures, Gaussian) and _have_embeddings(measures):
-            found["raw"] = kernels
-        positive = _positive(measures) and all(np.all(samples.points(t) > 0) for t in range(samples.T))
-        on_logs = samples.d == 1 and positive and not _all(measures, LogNormal)
-        if on_logs and _have_embeddings([Log().image(measure) for measure in measures]):
+    # f may ignore some of the coordinates that it was written in, and be smooth in them. For independent Gaussian
+    # coordinates both are the same, and raw kernels do not reach far into a heavy tail.
+    same = all(isinstance(measure, Gaussian) and measure.is_diagonal for measure in measures)
+    if not same and not any(measure.has_heavy_tails for measure in measures):
+        raw = [kernel for kernel in kernels if _is_embedded(kernel, measures, fast=samples.d > 1)]
+        if raw:
+            found["raw"] = raw
+    if samples.d == 1 and _positive(measures) and all(np.all(samples.points(t) > 0) for t in range(samples.T)):
+        images = [Log().image(measure) for measure in measures]
+        same = all(isinstance(image, Gaussian) for image in images)
+        if not same and all(_is_embedded(kernel, images) for kernel in kernels):
             found["log"] = kernels
     return found
 
 
-def is_costly(coordinates: XCoordinates, measures: Sequence[Measure]) -> bool:
-    """Whether the embeddings on these coordinates take long: panel rules for each theta."""
-    if coordinates == "gaussianised" or _any(measures, Unnormalised | Empirical | Mixture):
+def is_costly(kernel: Kernel, coordinates: XCoordinates, measures: Sequence[Measure]) -> bool:
+    """Whether the embeddings of a kernel on these coordinates take long: panel rules for each theta."""
+    # Draws and components are summed over, on whatever coordinates.
+    if coordinates == "gaussianised" or _any(measures, Empirical | Mixture):
         return False
-    return coordinates == "log" or not _have_closed_forms(measures)
+    on = [Log().image(measure) for measure in measures] if coordinates == "log" else measures
+    return not _is_embedded(kernel, on, fast=True)
 
 
 def refuse_unembedded(kernel: Kernel, samples: Samples) -> None:
@@ -158,26 +154,18 @@ def _any(measures: Sequence[Measure], kind: type[Measure] | object) -> bool:
     return any(isinstance(measure, kind) for measure in measures)  # type: ignore[arg-type]
 
 
-def _all(measures: Sequence[Measure], kind: type[Measure]) -> bool:
-    return all(isinstance(measure, kind) for measure in measures)
-
-
-def _have_closed_forms(measures: Sequence[Measure]) -> bool:
-    return all(isinstance(block, CLOSED_FORM) for measure in measures for block in measure.factors())
-
-
 def _positive(measures: Sequence[Measure]) -> bool:
     return all(bool(np.all(measure.support[0] >= 0)) for measure in measures)
 
 
-def _have_embeddings(measures: Sequence[Measure]) -> bool:
-    """Whether every measure has an embedding for the kernels that are tried."""
+def _is_embedded(kernel: Kernel, measures: Sequence[Measure], *, fast: bool = False) -> bool:
+    """Whether the kernel has an embedding under every measure, and `fast` ones if that is asked for."""
+    guess, _ = kernel.to_fit(np.zeros((1, measures[0].dim)), ard=False)
     try:
-        for measure in measures:
-            embed(Matern(1.5, 1.0), measure)
+        embeddings = [embed(guess, measure) for measure in measures]
     except NoEmbedding:
         return False
-    return True
+    return not fast or all(embedding.is_fast for embedding in embeddings)
 
 
 @dataclass(frozen=True, eq=False)

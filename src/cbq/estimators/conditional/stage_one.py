@@ -34,9 +34,9 @@ from cbq.gp.process import FLAT, ZERO
 from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
+from cbq.linalg.lapack import correlation
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.enumerated import Enumerated
@@ -166,7 +166,7 @@ def _automatic(samples: Samples, subset: BlockedSamples, ard: bool, tau: float) 
     measures = distinct_measures(samples)
     for coordinates, kernels in automatic_kernels(samples, measures).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in subset.blocks(coordinates)])
-        costly = is_costly(coordinates, measures)
+        costly = is_costly(kernels[-1], coordinates, measures)
         tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
         mine = [candidate(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
         found += _reshaped(mine, subset, tau) if ard else mine

@@ -33,7 +33,7 @@ from cbq.gp.heteroscedastic import (
 )
 from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
 from cbq.io import Many, Number, saved
-from cbq.kernels import RBF, Kernel, Matern
+from cbq.kernels import RBF, Kernel, standard_kernels
 from cbq.linalg.engines import require_matrices
 
 
@@ -141,7 +141,7 @@ def _chains(theta: Array, options: StageTwoOptions) -> list[list[CandidateKernel
     if len(found) == 2 and not np.any(positive):
         found = found[:1]
     coordinates = [ThetaCoordinates.standard(theta, logs) for logs in found]
-    return [[(z, kernel) for kernel in (RBF(), Matern(2.5), Matern(1.5))] for z in coordinates]
+    return [[(z, kernel) for kernel in reversed(standard_kernels())] for z in coordinates]
 
 
 def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPrior:

@@ -27,7 +27,7 @@ from cbq.gp.pooled import Embedded, PooledGP
 from cbq.gp.selection import NOT_LEARNT, KernelChoice, PooledPoints
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.dense import correlation, nearest_psd
+from cbq.linalg.lapack import correlation, nearest_psd
 from cbq.measures import Measure
 from cbq.samples import Samples
 

@@ -12,7 +12,7 @@ from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
 from cbq.gp.selection import PooledPoints
-from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel, standard_kernels
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
 from cbq.samples import Samples
@@ -145,15 +145,15 @@ def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...], *, may_jump:
     may_jump: with the roughest, for an f that jumps.
     """
     positive = bool(np.all(x > 0)) and all(np.all(measure.support[0] >= 0) for measure in measures)
-    matern = tuple(Matern(nu) for nu in ((0.5, 1.5, 2.5) if may_jump else (1.5, 2.5)))
-    rough: list[Kernel] = list(matern)
+    *radial, smoothest = standard_kernels(0.5 if may_jump else 1.5)
+    rough: list[Kernel] = [*radial]
     if x.shape[1] > 1:  # radial Matern kernels have embeddings under Gaussians, tensor products under independence
-        rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in matern]
+        rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in radial]
     if x.shape[1] > 2:  # most functions of many inputs are sums of functions of few
-        rough.append(RBF() + Additive(RBF()))
+        rough.append(smoothest + Additive(smoothest))
     found = [
         kernel
-        for base in (*rough, RBF())
+        for base in (*rough, smoothest)
         for kernel in ([base, Warped(base, "log")] if positive else [base])
         if _has_embeddings(kernel, x, measures)
     ]

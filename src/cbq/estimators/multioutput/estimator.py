@@ -28,7 +28,7 @@ from cbq.gp.kronecker import GridPoints, choose_grid_kernel
 from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.pooled import PooledGP
 from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
-from cbq.kernels import RBF, Kernel, Matern
+from cbq.kernels import Kernel, standard_kernels
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
 from cbq.linalg.jitter import SMALL_JITTER, check_jitter
@@ -147,7 +147,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
         numbers = 4 * T * N + T**2 + N**2  # the values in four forms: given, in units, detrended, solved
         require_memory(numbers, f"a fit to {T} x {N} points", "collect fewer, or use cbq.CBQ()")
         on_x = grid_kernels_of_x(samples, points, self.kernel_x)
-        on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
+        on_theta = kernels_of_theta(points.theta, self.kernel_theta, standard_kernels())
         with blas_threads(max(T, N), IN_ONE_THREAD):
             groups = [self._grid_group(points, on_x, on_theta, c) for c in range(len(points.f))]
         return KroneckerFit(

@@ -145,8 +145,8 @@ class KroneckerFit(PooledFit):
     @property
     def emulator(self) -> Emulator:
         raise ValueError(
-            "the process of a KroneckerFit is one of coordinates that thetas share, and not of x: for an emulator or "
-            "an outcome, fit cbq.MOBQ(structure='dense') to these samples."
+            "the process of a KroneckerFit is one of coordinates that thetas share, not of x: for an emulator or an "
+            "outcome, fit cbq.MOBQ(structure='dense') to these samples."
         )
 
     def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:

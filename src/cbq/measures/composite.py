@@ -1,8 +1,10 @@
+"""Measures built from others: products of independent blocks of coordinates, and mixtures."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any
+from itertools import accumulate, islice
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +13,123 @@ from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from cbq.common.arrays import Array, broadcast_batch, finite, take_rows
 from cbq.common.checks import generator
 from cbq.io import Instance, Many, Numbers, saved
-from cbq.measures.base import Measure, in_brief, measure_list
-from cbq.measures.discrete import Discrete
-from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
+from cbq.measures.base import Measure, in_brief, measure_list, stack
+from cbq.measures.discrete import Discrete, Empirical, checked_weights
+from cbq.measures.unnormalised import Unnormalised
 
 MAX_BISECTIONS = 1100  # enough to separate any two float64
+
+
+@saved("Product", read=lambda product: {"measures": product.blocks}, measures=Many(Instance(Measure)))
+class Product(Measure):
+    """The joint measure of independent blocks of coordinates, with one measure per block.
+
+    Parameters
+    ----------
+    measures : measures (or frozen scipy.stats distributions) of any dimensions, whose batch shapes broadcast.
+        A Product among them is replaced by its blocks.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Product([cbq.measures.Gamma(2.0, 1.0), cbq.measures.Gaussian(0.0, cov=1.0)])
+    >>> measure.dim, measure.moments()[0]
+    (2, array([2., 0.]))
+    """
+
+    blocks: tuple[Measure, ...]  # in the order of the coordinates
+
+    def __init__(self, measures: Sequence[Any]) -> None:
+        given = measure_list(measures, "Product", "measures")
+        self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
+        self._parts = self.blocks
+        shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
+        self._batch = broadcast_batch(shapes, "Product")
+        stops = accumulate(block.dim for block in self.blocks)
+        self._slices = [(m, slice(stop - m.dim, stop)) for m, stop in zip(self.blocks, stops, strict=True)]
+
+    @property
+    def dim(self) -> int:
+        return self._slices[-1][1].stop
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self._batch
+
+    def parameters(self) -> dict[str, Array]:
+        """The parameters of every block, under names like "0.mean", with its batch axes."""
+        return {f"{i}.{name}": a for i, m in enumerate(self.blocks) for name, a in m.parameters().items()}
+
+    def __getitem__(self, index: Any) -> Product:
+        return Product([block._broadcast_getitem(self._batch, index) for block in self.blocks])
+
+    @classmethod
+    def _stack(cls, measures: Sequence[Self]) -> Measure | None:
+        if len({len(measure.blocks) for measure in measures}) > 1:
+            return None
+        stacked = [stack(blocks) for blocks in zip(*(measure.blocks for measure in measures), strict=True)]
+        return None if any(block is None for block in stacked) else Product(stacked)
+
+    def __repr__(self) -> str:
+        return f"Product([{', '.join(map(repr, self.blocks))}])"
+
+    def moments(self) -> tuple[Array, Array]:
+        mean, cov = np.zeros((*self._batch, self.dim)), np.zeros((*self._batch, self.dim, self.dim))
+        for block, part in self._slices:
+            mean[..., part], cov[..., part, part] = block.moments()
+        return mean, cov
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        ends = np.empty((2, *self._batch, self.dim))
+        for block, part in self._slices:
+            ends[0, ..., part], ends[1, ..., part] = block.support
+        return ends[0], ends[1]
+
+    @property
+    def has_smooth_density(self) -> bool:
+        return all(block.has_smooth_density for block in self.blocks)
+
+    def factors(self) -> tuple[Measure, ...]:
+        factors = (factor for block in self.blocks for factor in block.factors())
+        parts = tuple(factor._broadcast_getitem(self._batch, ...) for factor in factors)
+        return parts if len(parts) > 1 else (self,)
+
+    def _marginal(self, j: int) -> Measure:
+        block, start = self._block_of(j)
+        return block.marginal(j - start)._broadcast_getitem(self._batch, ...)
+
+    def conditional(self, head: Array) -> Measure:
+        block, start = self._block_of(head.shape[-1])
+        return block.conditional(head[..., start:])
+
+    def _block_of(self, j: int) -> tuple[Measure, int]:
+        """The block that contains coordinate j, and its first coordinate."""
+        return next((block, part.start) for block, part in self._slices if part.start <= j < part.stop)
+
+    def _logpdf(self, x: Array) -> Array:
+        terms = [m._logpdf(x[..., part]) for m, part in self._slices]
+        return np.asarray(np.sum(np.stack(np.broadcast_arrays(*terms)), axis=0))
+
+    def _score(self, x: Array) -> Array:
+        return self._blockwise(lambda m, part: m._score(part), x)
+
+    def _from_normal(self, v: Array) -> Array:
+        return self._blockwise(lambda m, part: m._from_normal(part), v)
+
+    def _to_normal(self, x: Array) -> Array:
+        return self._blockwise(lambda m, part: m._to_normal(part), x)
+
+    def _from_uniform(self, u: Array) -> Array:
+        return self._blockwise(lambda m, part: m._from_uniform(part), u)
+
+    def _to_uniform(self, x: Array) -> Array:
+        return self._blockwise(lambda m, part: m._to_uniform(part), x)
+
+    def _blockwise(self, function: Callable[[Measure, Array], Array], x: Array) -> Array:
+        """Apply function(block, coordinates of the block) to every block of x (..., n, d), and join the results."""
+        parts = [function(m, x[..., part]) for m, part in self._slices]
+        lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
@@ -82,10 +196,11 @@ class Mixture(Measure):
     @property
     def has_smooth_density(self) -> bool:
         ends = [np.all(a == b) for c in self.components for a, b in zip(c.support, self.support, strict=True)]
-        return all(ends) and all(c.has_smooth_density for c in self.components)  # an end inside is a jump or a kink
+        # The density has a jump or a kink where the support of a component ends inside.
+        return all(ends) and all(c.has_smooth_density for c in self.components)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
+        # Each component, and the choice between them, has its own generator, so that a larger n extends the draws.
         shape = self._shape_of_draws(n)
         n = shape[-2]
         seeds = generator(rng).integers(2**63, size=len(self.components) + 1)
@@ -119,7 +234,7 @@ class Mixture(Measure):
         self._require_density(np.isfinite(log_p))
         score = np.zeros((*log_p.shape, self.dim))
         for k, c in enumerate(self.components):
-            # A component has no score outside its own support, and does not contribute there.
+            # A component has no score outside its own support, where it contributes nothing.
             present = np.isfinite(terms[..., k, None])
             inside = np.where(present, x, c._from_normal(np.zeros((1, self.dim))))
             share = np.exp(terms[..., k] - log_p)[..., None]
@@ -134,7 +249,8 @@ class Mixture(Measure):
         discrete = np.array([c.has_atoms for c in self.components])
         if np.all(discrete) or not np.any(discrete):
             return terms
-        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)  # an atom outweighs any density
+        # An atom outweighs any density.
+        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)
         return np.where(at_atom & ~discrete, -np.inf, terms)
 
     def _log_weights(self) -> Array:
@@ -202,7 +318,8 @@ class Mixture(Measure):
             value = np.where(v < 0, below - wanted, wanted - above)
             return value, np.exp(log_p - np.where(v < 0, below, above))
 
-        with np.errstate(invalid="ignore"):  # 0 inf and inf - inf, at the ends of unbounded components
+        # At the ends of unbounded components, 0 inf and inf - inf occur.
+        with np.errstate(invalid="ignore"):
             start = np.sum(np.where(weights > 0, weights * parts, 0.0), axis=-1)
         return _increasing_root(excess, low, high, start, noise)[..., None]
 
@@ -246,19 +363,21 @@ def _normalised(log_w: Array, fallback: Array) -> Array:
 def _increasing_root(
     function: Callable[[Array], tuple[Array, Array]], low: Array, high: Array, start: Array, noise: Array
 ) -> Array:
-    """The x in [low, high] at which `function(x) = (value, slope)` has value 0, to the last digits of a float64.
+    """The root x in [low, high] of `function(x) = (value, slope)`, to the last digits of a float64.
 
-    All arrays have the same shape. The method is Newton's while its steps shrink, and otherwise bisection of the
-    *floating-point numbers* in [low, high], which takes at most 64 steps even if these span many orders of magnitude.
-    Values up to `noise` in size count as zero. Where low = high, which may be infinite, that is the root.
+    All arrays have the same shape. Newton's steps are taken while they shrink. Otherwise, bisection of the
+    *floating-point numbers* in [low, high] takes at most 64 steps, even over many orders of magnitude. Values up to
+    `noise` in size count as zero. Where low = high, possibly infinite, that is the root.
     """
+    # scipy.optimize.elementwise.find_root evaluates only the points that have not converged, but `function` takes all.
     known, answer = ~(low < high), low
     low, high = np.where(known, 0.0, low), np.where(known, 0.0, high)
     x, done, step_before, step_last = np.clip(start, low, high), known, high - low, high - low
     for _ in range(200):
         if np.all(done):
             break
-        with np.errstate(all="ignore"):  # far from the root, values and slopes may be infinite or zero
+        # Far from the root, values and slopes may be infinite or zero.
+        with np.errstate(all="ignore"):
             value, slope = function(x)
             low, high = np.where(value <= 0, x, low), np.where(value >= 0, x, high)
             newton = x - value / slope
