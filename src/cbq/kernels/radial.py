@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from cbq.common.arrays import Array, Booleans, broadcast_batch, finite, positive
-from cbq.common.checks import is_number, shown
+from cbq.common.checks import is_number, number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import Features, differences, empty, inner, namespace, sqdist
@@ -391,7 +391,8 @@ def standard_kernels(least: float = 1.5) -> list[Radial]:
     >>> cbq.kernels.standard_kernels()
     [Matern(1.5, lengthscale=None), Matern(2.5, lengthscale=None), RBF(lengthscale=None)]
     """
-    return [*(Matern(nu) for nu in sorted(MATERN_PROFILES) if nu >= least), RBF()]
+    smooth = [nu for nu in sorted(MATERN_PROFILES) if nu >= number(least, "least")]
+    return [*(Matern(nu) for nu in smooth), RBF()]
 
 
 def in_lengthscales(x: Array, ell: Array) -> Array:
