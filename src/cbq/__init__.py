@@ -2,23 +2,28 @@
 
 from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, voi
 from cbq._version import __version__
-from cbq.common.workers import WorkerError
+from cbq.common import WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
-from cbq.estimators import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
-from cbq.estimators.conditional import StageOneSelection, ThetaCalibration
-from cbq.fit.base import Fit, load
-from cbq.fit.findings import FitWarning
-from cbq.gp.calibration import Calibration
-from cbq.gp.landmarks import LandmarkSelection
-from cbq.gp.selection import Selection
+from cbq.estimators import (
+    CBQ,
+    KLSMC,
+    LSMC,
+    MOBQ,
+    Auto,
+    ImportanceSampling,
+    MonteCarlo,
+    StageOneSelection,
+    ThetaCalibration,
+)
+from cbq.fit import Fit, FitWarning, load
+from cbq.gp import Calibration, LandmarkSelection, Selection
 from cbq.linalg import engine
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.plotting import plot
 from cbq.problems.problem import Problem
 from cbq.runs import CheckpointError, CollectWarning, IntegrandError
-from cbq.samples import Samples
-from cbq.samples.names import Names
+from cbq.samples import Names, Samples
 from cbq.voi import enbs, evpi, evppi_table, evsi
 
 __all__ = [

@@ -23,7 +23,7 @@ from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Zone
 from cbq.report.charts import json_script, resolved
 from cbq.report.document import Page, Section
-from cbq.report.parts import notice, table, words
+from cbq.report.parts import html_table, notice, words
 from cbq.voi import EvppiRow, EvppiTable
 from command_line import ok
 from quiet import silent
@@ -143,7 +143,7 @@ def test_texts_of_users_stay_texts(tmp_path):
     assert f"title {EVIL}" in page.text
     assert html.count("<script>") == 1
     assert Read(Page(EVIL, EVIL, notice("warning", EVIL, EVIL, EVIL), [Section(EVIL, words(EVIL))]).html())
-    assert Read(table([EVIL], [[EVIL]], EVIL)).text.count("owned") == 3
+    assert Read(html_table([EVIL], [[EVIL]], EVIL)).text.count("owned") == 3
 
 
 def test_data_in_a_page_is_the_data_that_was_given():

@@ -16,8 +16,7 @@ from cbq.checkpoint.database import CheckpointError, connect, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
 from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
-from cbq.common.arrays import Array, Booleans, Integers
-from cbq.common.checks import file_name, shown_seed
+from cbq.common import Array, Booleans, Integers, file_name, shown_seed
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
 

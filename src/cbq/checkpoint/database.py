@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbq.common.checks import described
+from cbq.common import described
 
 if TYPE_CHECKING:
     import sqlite3

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
-from cbq.common.memory import require_memory
+from cbq.common import Array, Booleans, require_memory
 
 Outputs = tuple[int, ...]  # the shape of f at one point: () for a number, (C,) for C outputs
 MAX_OUTPUTS = 2**20  # each has a name and an estimate of its own

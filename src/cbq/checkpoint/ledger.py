@@ -20,8 +20,7 @@ from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, checksum, con
 from cbq.checkpoint.evaluations import BatchResult, Outputs
 from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
-from cbq.common.arrays import Array
-from cbq.common.checks import file_name
+from cbq.common import Array, file_name
 from cbq.measures import Measure
 
 if TYPE_CHECKING:

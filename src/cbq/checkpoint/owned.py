@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, connect, explained, log_of, make_durable, transaction
-from cbq.common.checks import described
+from cbq.common import described
 
 if TYPE_CHECKING:
     import sqlite3

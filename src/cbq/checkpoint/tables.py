@@ -30,8 +30,7 @@ from cbq._version import __version__
 from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.checkpoint.intact import SchemaEntry, bounded, require_intact, schema
-from cbq.common.arrays import Array, rows_not_finite
-from cbq.common.checks import MAX_SHOWN, is_whole, shown
+from cbq.common import MAX_SHOWN, Array, is_whole, rows_not_finite, shown
 
 if TYPE_CHECKING:
     import sqlite3

@@ -14,18 +14,16 @@ from typing import Any
 
 import typer
 
-from cbq.checkpoint.ledger import StoredLedger, read_ledger
+from cbq.checkpoint import StoredLedger, read_ledger
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.results import tell_results
 from cbq.cli.sheets import read_sheet
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
-from cbq.common.checks import one_of, run_entropy, shown_seed
+from cbq.common import one_of, run_entropy, shown_seed
 from cbq.problems.problem import Problem
-from cbq.runs import AdaptiveAnswer, Session
-from cbq.runs.resuming import OnChange
-from cbq.runs.session import GOAL_NOTE
+from cbq.runs import GOAL_NOTE, AdaptiveAnswer, OnChange, Session
 
 PROBLEM_NOTE = "problem"
 WAIT = 5.0  # seconds to wait for another process to release the file

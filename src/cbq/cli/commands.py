@@ -22,9 +22,8 @@ from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
 from cbq.cli.messages import in_options, naming_options, option_names
 from cbq.cli.run import compare, predict, run
 from cbq.cli.tables import show
-from cbq.common.checks import as_text, sentence
-from cbq.common.workers import WorkerError
-from cbq.estimators.base import REFUSALS
+from cbq.common import WorkerError, as_text, sentence
+from cbq.estimators import REFUSALS
 from cbq.problems import names
 from cbq.problems.registry import builder
 from cbq.runs import IntegrandError

@@ -16,10 +16,9 @@ from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
 from cbq.cli.draws import Described, DrawTables
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
-from cbq.common.checks import listed
-from cbq.common.tables import NOTE_WIDTH
+from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
-from cbq.report.document import Page
+from cbq.report import Page
 from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, values_of_information
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page

@@ -17,9 +17,9 @@ import numpy as np
 from cbq.cli.cells import MISSING, Convention, is_number, typed_number
 from cbq.cli.messages import in_options
 from cbq.cli.sheets import Sheet, read_sheet
-from cbq.common.checks import listed
+from cbq.common import listed
 from cbq.nested.decisions import positions
-from cbq.samples.columns import find_summary
+from cbq.samples import find_summary
 from cbq.voi.roles import (
     guess_effects_and_costs,
     guess_net_benefits,

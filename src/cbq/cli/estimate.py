@@ -12,20 +12,13 @@ import numpy as np
 import typer
 
 from cbq.cli.tables import show, write_columns, write_figure
-from cbq.common.arrays import Array, digits_apart, evenly, finite
-from cbq.comparison.scores import KnownTruth, score_against_truth
-from cbq.estimators.base import REFUSALS, reason
-from cbq.fit.base import Fit
-from cbq.fit.findings import warn_of
-from cbq.fit.report import FitReport
-from cbq.fit.theta_grids import TAIL
-from cbq.fit.thetas import FRESH
+from cbq.common import Array, digits_apart, evenly, finite
+from cbq.comparison import KnownTruth, score_against_truth
+from cbq.estimators import REFUSALS, reason
+from cbq.fit import FRESH, TAIL, Fit, FitReport, warn_of
 from cbq.problems.problem import Problem
-from cbq.runs import AdaptiveAnswer
-from cbq.runs.report import answer_page
-from cbq.samples import Samples
-from cbq.samples.conditional import measures_at
-from cbq.samples.names import Names, by_theta
+from cbq.runs import AdaptiveAnswer, answer_page
+from cbq.samples import Names, Samples, by_theta, measures_at
 
 MAX_PRINTED = 11  # thetas in a printed table
 LINE_POINTS = 61  # thetas of a grid for p = 1

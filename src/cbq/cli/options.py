@@ -14,12 +14,11 @@ import numpy as np
 import typer
 
 from cbq.cli.source import ProblemSource
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1
-from cbq.estimators.base import registrations
+from cbq.common import Array, between_0_and_1
+from cbq.estimators import registrations
 from cbq.linalg import engine as use_engine
 from cbq.problems.problem import Problem
-from cbq.runs.goal import DEFAULT_BUDGET, Goal
+from cbq.runs import DEFAULT_BUDGET, Goal
 from cbq.samples import Samples
 
 DEFAULT_T = 15

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from cbq.checkpoint.evaluations import Outputs
+from cbq.checkpoint import Outputs
 from cbq.cli.sheets import Sheet
-from cbq.runs import Session
-from cbq.runs.asked import RefusedResult
+from cbq.runs import RefusedResult, Session
 
 MISSING = ("", "na", "nan")  # texts of missing values
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`

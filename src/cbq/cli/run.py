@@ -13,11 +13,11 @@ from cbq.cli.estimate import Report, estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source, write_record
 from cbq.cli.tables import command_line, write_columns, write_figure
 from cbq.comparison import compare as compare_estimators
-from cbq.estimators.base import create
-from cbq.fit.base import load
+from cbq.estimators import create
+from cbq.fit import load
 from cbq.linalg import engine as use_engine
-from cbq.report.table import is_unknown
-from cbq.samples.conditional import Family, FamilyNeeded
+from cbq.report import is_unknown
+from cbq.samples import Family, FamilyNeeded
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from cbq.cli.cells import (
     trimmed,
 )
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
-from cbq.common.checks import described
+from cbq.common import described
 
 LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # in a name: spreadsheets wrap names of narrow columns
 PARQUET = (".parquet", ".pq")

@@ -22,7 +22,7 @@ import scipy
 
 from cbq import __version__, problems
 from cbq.cli.messages import naming_options
-from cbq.common.checks import as_text, did_you_mean
+from cbq.common import as_text, did_you_mean
 from cbq.problems.problem import Problem
 
 RECORD = "run.json"

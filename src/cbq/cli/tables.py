@@ -17,8 +17,8 @@ import typer
 from cbq.cli.cells import as_text, is_formula
 from cbq.cli.sheets import PARQUET, SEPARATORS
 from cbq.cli.workbooks import require_packages
-from cbq.common.tables import aligned
-from cbq.estimators.base import reason
+from cbq.common import aligned
+from cbq.estimators import reason
 
 Row = Sequence[str]
 DPI = 150

@@ -19,7 +19,7 @@ from zipfile import ZipFile, is_zipfile
 
 from cbq.cli import is_installed
 from cbq.cli.cells import ONE_GROUP, Rows, column_letters, is_table, line_of_names
-from cbq.common.checks import described, listed
+from cbq.common import described, listed
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 NEEDED = {".xlsx": ["openpyxl"], ".xlsm": ["openpyxl"], ".xls": ["pandas", "xlrd"], ".ods": []}

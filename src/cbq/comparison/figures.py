@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
-from cbq.common.tables import short
+from cbq.common import Array, Booleans, short
 from cbq.comparison.table import Comparison
 from cbq.plotting import BLUE, GREY, ORANGE, Axis, Dots, Figure, Label, Line, Panel, Rule, draw, plain, series
 

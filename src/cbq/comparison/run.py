@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.checks import between_0_and_1, is_whole, shown
-from cbq.common.workers import call_each, opened
+from cbq.common import between_0_and_1, call_each, is_whole, opened, shown
 from cbq.comparison.scores import (
     HasFit,
     KnownTruth,
@@ -28,10 +27,8 @@ from cbq.comparison.scores import (
     score_left_out,
 )
 from cbq.comparison.table import Comparison, ComparisonRow
-from cbq.estimators.base import REFUSALS, default_estimators, reason
-from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, few_points_each, warn_of
+from cbq.estimators import REFUSALS, StageOneOptions, default_estimators, fit_stage_one, reason
+from cbq.fit import Finding, Fit, few_points_each, warn_of
 from cbq.linalg import engine
 from cbq.samples import Samples
 

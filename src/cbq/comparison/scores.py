@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, Booleans, finite, squarable
-from cbq.common.checks import called
-from cbq.estimators.base import REFUSALS, Estimator, reason
-from cbq.fit.base import Fit
+from cbq.common import Array, Booleans, called, finite, squarable
+from cbq.estimators import REFUSALS, Estimator, reason
+from cbq.fit import Fit
 from cbq.problems.problem import Problem
-from cbq.samples import Samples
-from cbq.samples.arrays import thetas_in
+from cbq.samples import Samples, thetas_in
 
 Truth = Problem | Callable[[Array], npt.ArrayLike] | npt.ArrayLike
 References = list[Callable[[], tuple[Array, Array]]]  # of theta (M, p) and the values (M, C) to compare with

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cbq.common.checks import between_0_and_1, shown
-from cbq.common.tables import short
-from cbq.report.table import Column, RowTable, in_text
+from cbq.common import between_0_and_1, short, shown
+from cbq.report import Column, RowTable, in_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

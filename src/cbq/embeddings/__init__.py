@@ -1,7 +1,7 @@
 """Integrals of kernels against measures: an open registry holds one rule for each pair of types."""
 
 # importing a module registers its rules
-from cbq.embeddings import composite, elementary, gaussian, panels  # noqa: F401
+from cbq.embeddings import composite, elementary, gaussian, panels
 from cbq.embeddings.embedding import Embedding, NoEmbedding, Pair, available_pairs, embed, register
 
 __all__ = ["Embedding", "NoEmbedding", "Pair", "available_pairs", "embed", "register"]

@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
 from cbq.embeddings.panels import PanelEmbedding
 from cbq.kernels import (

@@ -7,7 +7,7 @@ from math import comb, factorial
 import numpy as np
 from scipy.special import erf, erfc, erfcx, gammainc, ndtr
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings.composite import by_coordinates
 from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS

@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, broadcast_batch
-from cbq.common.checks import one_of, shown
+from cbq.common import Array, broadcast_batch, one_of, shown
 from cbq.kernels import Kernel, Warped
 from cbq.kernels.base import as_kernel
 from cbq.measures import Empirical, Measure, Mixture, Unnormalised

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import ndtr
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings.composite import Factorised, ScaleMixture
 from cbq.embeddings.embedding import Embedding, register
 from cbq.kernels import RBF, Matern

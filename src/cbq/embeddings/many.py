@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
-from cbq.common.arrays import Array, evenly
+from cbq.common import Array, evenly
 from cbq.embeddings.composite import blocks
 from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints

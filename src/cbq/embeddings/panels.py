@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import Array, in_blocks
+from cbq.common import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import Kernel, Radial
 from cbq.measures import LogMeasure, Measure, Univariate

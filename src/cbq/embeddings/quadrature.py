@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, in_blocks
+from cbq.common import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Measure, Unnormalised

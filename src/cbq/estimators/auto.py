@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, evenly
+from cbq.common import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.estimators.base import Estimator, estimator
 from cbq.estimators.conditional import CBQ, CBQFit
 from cbq.estimators.conditional.stage_one import UNDECLARED_NOISE
 from cbq.estimators.multioutput import MOBQ, PooledFit
-from cbq.fit.base import Fit
-from cbq.fit.heavy_tails import has_long_tails
+from cbq.fit import Fit, has_long_tails
 from cbq.samples import Samples
 
 COMPARED_THETAS = 100  # at most

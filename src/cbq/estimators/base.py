@@ -21,15 +21,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common.checks import as_text, did_you_mean, flag, one_of, shown
-from cbq.common.workers import opened
-from cbq.fit.base import Fit
-from cbq.fit.findings import warn_of
+from cbq.common import as_text, did_you_mean, flag, one_of, opened, shown
+from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
 from cbq.linalg.engines import NumpyEngine, current_engine
-from cbq.samples import Samples
-from cbq.samples.unknown import WHY
+from cbq.samples import WHY, Samples
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)

@@ -1,9 +1,35 @@
 """What every estimator returns: the predictive distribution of I over theta, with methods to query it."""
 
-from cbq.fit.base import Fit
+from cbq.fit.answer_section import MAX_DRAWN
+from cbq.fit.base import Fit, load
+from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.emulator import Emulator
-from cbq.fit.findings import Finding, FitWarning
+from cbq.fit.findings import (
+    Finding,
+    FitWarning,
+    all_equal,
+    few_points_each,
+    few_points_together,
+    few_thetas,
+    for_some,
+    shared_design,
+    warn_of,
+)
+from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails
 from cbq.fit.outcome import Outcome
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.report import FitReport
+from cbq.fit.summary import (
+    Summary,
+    chosen_findings,
+    count_range,
+    design_findings,
+    heading,
+    on_one_line,
+    per_output,
+    saving_lines,
+)
+from cbq.fit.theta_grids import TAIL
+from cbq.fit.thetas import FRESH, MARGIN, N_WANTED, Suggestion, thetas_between
 
 __all__ = ["Emulator", "Finding", "Fit", "FitWarning", "Outcome", "PredictiveDistribution"]

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers, digits_apart
+from cbq.common import Array, Booleans, Integers, digits_apart
 from cbq.fit.base import Fit
 from cbq.fit.theta_grids import SPARE_DIGITS, is_logarithmic, round_axis, theta_range
 from cbq.measures import Measure
-from cbq.report.charts import Reader, resolved
-from cbq.report.parts import capital
+from cbq.report import Reader, capital, resolved
 
 POINTS = {1: 241, 2: 41, 3: 15, 4: 8}  # along each coordinate of a full grid; more coordinates have slices
 SLICE_POINTS, LEAST_POINTS = 41, 5

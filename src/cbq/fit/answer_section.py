@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, evenly
-from cbq.common.tables import short
+from cbq.common import Array, evenly, short
 from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
 from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
@@ -15,8 +14,7 @@ from cbq.fit.figures import curve_panel, half_width_panel, map_panels
 from cbq.fit.naming import expectation_labels, expectation_names, theta_labels
 from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Axis, Band, Line, Panel
-from cbq.report.charts import figure_html, resolved
-from cbq.report.parts import Html, joined, paragraph, table
+from cbq.report import Html, figure_html, html_table, joined, paragraph, resolved
 
 ROWS = 15  # of the table, at the most
 MAX_DRAWN = 6  # outputs
@@ -117,4 +115,4 @@ class AnswerSection:
                 width = short(half, 2) if np.isfinite(half) else "-"
                 lines.append([*place, *[self.fit.names.f[c]] * several, mean, width, *ends])
         caption = "The estimate at some thetas; fit.to_frame(theta) and cbq predict give it at any."
-        return table(header, lines, caption)
+        return html_table(header, lines, caption)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, finite, squarable
-from cbq.common.checks import called
+from cbq.common import Array, called, finite, squarable
 from cbq.fit.findings import warn_of
-from cbq.samples.names import Names
+from cbq.samples import Names
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit

@@ -11,11 +11,26 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Booleans, Immutable, finite, squarable
-from cbq.common.checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
-from cbq.common.memory import require_memory
-from cbq.common.progress import Progress, as_progress, reporting
-from cbq.common.tables import data_frame
+from cbq.common import (
+    Array,
+    Booleans,
+    Immutable,
+    Progress,
+    as_progress,
+    between_0_and_1,
+    count,
+    data_frame,
+    file_name,
+    finite,
+    flag,
+    generator,
+    is_whole,
+    reporting,
+    require_memory,
+    shown,
+    squarable,
+    text,
+)
 from cbq.fit.answers import keeping_index, r_squared, warning_beyond
 from cbq.fit.emulator import Emulator
 from cbq.fit.findings import (
@@ -34,10 +49,7 @@ from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.summary import Summary, fit_html
 from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
-from cbq.samples import Failures, Samples
-from cbq.samples.arrays import thetas_in
-from cbq.samples.conditional import Family, FamilyNeeded
-from cbq.samples.names import Names, by_theta
+from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

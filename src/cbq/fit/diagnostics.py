@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.fit.answer_grid import OBSERVED_ONLY, as_columns
 from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, blocks, points
-from cbq.common.checks import count, flag, generator
-from cbq.common.memory import require_memory
+from cbq.common import Array, blocks, count, flag, generator, points, require_memory
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.measures import Measure

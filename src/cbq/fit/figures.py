@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, flag, is_whole, shown
+from cbq.common import Array, between_0_and_1, flag, is_whole, shown
 from cbq.fit.answer_grid import AnswerGrid, as_columns
 from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import FEW, Fit
@@ -33,7 +32,7 @@ from cbq.plotting import (
     draw,
     spans_decades,
 )
-from cbq.samples.names import named_row
+from cbq.samples import named_row
 
 if TYPE_CHECKING:
     import matplotlib.figure

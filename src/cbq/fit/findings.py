@@ -14,12 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, evenly
+from cbq.common import Array, Integers, evenly
 from cbq.io import Text, saved
-from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows, shown_bounds
-from cbq.samples.enumerated import Enumerated
-from cbq.samples.findings import in_brief
+from cbq.samples import Enumerated, Samples, equal_rows, in_brief, shown_bounds
 
 # Each kind of finding, and what to do about it. docs/guide/warnings.md explains how each is found.
 KINDS = {

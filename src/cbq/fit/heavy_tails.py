@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, Booleans, Integers, evenly
+from cbq.common import Array, Booleans, Integers, evenly
 from cbq.fit.findings import EQUAL, Finding
 from cbq.measures import Empirical, Measure
 from cbq.samples import Samples

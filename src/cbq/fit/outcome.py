@@ -25,13 +25,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
-from cbq.common.arrays import Array, finite
-from cbq.common.checks import between_0_and_1, generator, is_whole, one_of, shown
-from cbq.common.tables import data_frame
+from cbq.common import Array, between_0_and_1, data_frame, finite, generator, is_whole, one_of, shown
 from cbq.fit.emulator import Emulator
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
-from cbq.samples.names import by_theta
+from cbq.samples import by_theta
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit

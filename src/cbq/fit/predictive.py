@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import betaln, chdtri, stdtr, stdtrit
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.linalg.lapack import symmetric_root
 
 TOLERANCE = 1e-12  # of a quantile, in units of the smallest scale

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, digits_apart
-from cbq.common.checks import between_0_and_1, shown, text
+from cbq.common import Array, between_0_and_1, digits_apart, shown, text
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
 from cbq.fit.answers import TruthFunction
@@ -22,9 +21,23 @@ from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.measures import Measure
 from cbq.plotting import INK, ORANGE, Axis, Dots, Panel, Rule, plain, series
-from cbq.report.charts import figure_html
-from cbq.report.document import Page, Section, made_with
-from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
+from cbq.report import (
+    Html,
+    Kind,
+    Page,
+    Section,
+    bullets,
+    capital,
+    code,
+    facts,
+    figure_html,
+    folded,
+    heading,
+    joined,
+    made_with,
+    notice,
+    paragraph,
+)
 from cbq.samples import Samples
 
 MAX_TITLE, MAX_FACT = 300, 400  # characters

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common.arrays import Integers
+from cbq.common import Integers
 from cbq.fit.findings import Finding
 from cbq.report import html
-from cbq.samples import Samples
-from cbq.samples.samples import Design
+from cbq.samples import Design, Samples
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit

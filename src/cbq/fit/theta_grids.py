@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, digits_apart
-from cbq.common.checks import is_whole, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, digits_apart, is_whole, require_memory, shown
 from cbq.fit.thetas import more_symmetric_logs
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument

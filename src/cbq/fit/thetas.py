@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
+from cbq.common import Array, Booleans
 from cbq.fit.findings import Finding
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
-from cbq.report.table import ArrayTable
-from cbq.samples.names import Names, by_run, by_theta
+from cbq.report import ArrayTable
+from cbq.samples import Names, by_run, by_theta
 
 # No theta is beyond the observed ones that is closer to them than these.
 MARGIN = 0.05  # of the range of each coordinate

@@ -13,3 +13,104 @@ sparse: one process with noise on many rows, by a variational bound; landmark_re
 regression: several outputs on columns of a table.
 search: the algorithms that look for hyperparameters.
 """
+
+from cbq.gp.acquisition import Gain, disagreement
+from cbq.gp.calibration import Calibration, LocalAmplitude
+from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
+from cbq.gp.heteroscedastic import (
+    MAX_EXACT_NODES,
+    GPPrior,
+    Landmarks,
+    Prediction,
+    ThetaCoordinates,
+    ThetaGP,
+    Trend,
+    landmarks_for,
+    polynomial_basis,
+    theta_gp,
+)
+from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, choose_grid_kernel, grid_amplitude, left_out_points
+from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
+from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
+from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, SubsetGP
+from cbq.gp.process import FLAT, ZERO, Process
+from cbq.gp.quadrature import (
+    BayesianQuadrature,
+    GPData,
+    KernelEvidence,
+    Result,
+    evidence_and_gradient,
+    explain,
+    integrate,
+)
+from cbq.gp.selection import (
+    NOT_LEARNT,
+    KernelChoice,
+    KernelMember,
+    PooledPoints,
+    Selection,
+    choose_kernel,
+    left_out_residuals,
+    processes_of,
+)
+from cbq.gp.solvers import Spectral
+
+__all__ = [
+    "FLAT",
+    "LANDMARKS",
+    "MAX_EXACT_NODES",
+    "MAX_LOG_LENGTHSCALE",
+    "NOT_LEARNT",
+    "VALUES_PER_LENGTHSCALE",
+    "ZERO",
+    "BayesianQuadrature",
+    "Calibration",
+    "CandidateKernel",
+    "Embedded",
+    "ExactGP",
+    "GPData",
+    "GPPrior",
+    "Gain",
+    "GridIntegrals",
+    "GridPoints",
+    "KernelChoice",
+    "KernelEvidence",
+    "KernelFamily",
+    "KernelMember",
+    "KroneckerGP",
+    "LandmarkSelection",
+    "Landmarks",
+    "LikelihoodOptions",
+    "LocalAmplitude",
+    "NystromGP",
+    "PointValues",
+    "PooledGP",
+    "PooledPoints",
+    "Prediction",
+    "Process",
+    "Result",
+    "Selection",
+    "Spectral",
+    "SubsetGP",
+    "ThetaCoordinates",
+    "ThetaGP",
+    "Trend",
+    "choose_grid_kernel",
+    "choose_kernel",
+    "choose_landmarks",
+    "disagreement",
+    "enough_landmarks",
+    "evidence_and_gradient",
+    "explain",
+    "fit_lengthscales",
+    "fit_priors",
+    "grid_amplitude",
+    "integrate",
+    "kernel_for_landmarks",
+    "landmarks_for",
+    "left_out_points",
+    "left_out_residuals",
+    "polynomial_basis",
+    "processes_of",
+    "theta_gp",
+]

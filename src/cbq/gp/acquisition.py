@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings.many import Integrals
 from cbq.gp.pooled import ExactGP, IntegralPosterior
 from cbq.gp.process import Process

@@ -34,8 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import check_fields, is_number, is_whole
+from cbq.common import Array, Integers, check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
 from cbq.linalg.gram import on_host

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers
 from cbq.gp.quadrature import GPData, evidence_and_gradient
 from cbq.gp.search import quasi_newton
 from cbq.kernels import Kernel

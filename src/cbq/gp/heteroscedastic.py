@@ -24,9 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq.common.arrays import ROUNDING, Array, Booleans, blocks, evenly
-from cbq.common.checks import LARGEST
-from cbq.common.memory import require_memory
+from cbq.common import LARGEST, ROUNDING, Array, Booleans, blocks, evenly, require_memory
 from cbq.gp.process import Process
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq.common.arrays import ROUNDING, Array, Integers
+from cbq.common import ROUNDING, Array, Integers
 from cbq.embeddings import embed
 from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.families import KernelFamily, fit_lengthscales

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio

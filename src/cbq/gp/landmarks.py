@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, evenly
-from cbq.common.checks import are_numbers, check_fields, generator, is_number, is_whole
+from cbq.common import Array, Integers, are_numbers, check_fields, evenly, generator, is_number, is_whole
 from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.gp.selection import PooledPoints
 from cbq.kernels import Kernel

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
-from cbq.common.checks import LARGEST, are_numbers, check_fields, is_number, is_range
+from cbq.common import LARGEST, Array, Booleans, are_numbers, check_fields, is_number, is_range
 from cbq.gp.heteroscedastic import GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.gp.process import Process
 from cbq.gp.search import Derivatives, newton

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.gp.process import EPS, Functionals, Process
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor, factor_gram

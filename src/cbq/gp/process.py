@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.gp.solvers import Solver
 from cbq.linalg.gram import moved, on_host
 from cbq.linalg.lapack import cholesky, inverse_root, solve_lower, solve_upper

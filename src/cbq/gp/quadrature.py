@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings import embed
 from cbq.gp.process import Process
 from cbq.kernels import Kernel

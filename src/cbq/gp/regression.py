@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.series import autocorrelation_times
+from cbq.common import Array, Integers, autocorrelation_times
 from cbq.gp.landmark_regression import RegressionPosterior, SiteBlock, Steps, fit_regression, pilot_basis
 from cbq.gp.sparse import Targets
 from cbq.linalg.lapack import eigh

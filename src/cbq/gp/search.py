@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
+from cbq.common import Array, Booleans
 from cbq.linalg.lapack import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)

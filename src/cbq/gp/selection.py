@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers, evenly
-from cbq.common.checks import check_fields, is_number, is_whole
+from cbq.common import Array, Booleans, Integers, check_fields, evenly, is_number, is_whole
 from cbq.gp.calibration import useful_groups
 from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.linalg import Factor
 from cbq.linalg.engines import eigh
 

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from cbq.common.arrays import ROUNDING, Array, Integers, blocks, evenly
+from cbq.common import ROUNDING, Array, Integers, blocks, evenly
 from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
 from cbq.gp.pooled import NOISES
 from cbq.gp.process import Process

@@ -19,9 +19,7 @@ from urllib.error import HTTPError
 
 import numpy as np
 
-from cbq.common.arrays import Array, real
-from cbq.common.checks import called, count, is_whole, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, called, count, is_whole, real, require_memory, shown
 from cbq.integrands.http_json import AnswerTooLong, ask_json
 
 Inputs = Callable[[Array, Array], Any]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.io.fields import Field, IncompatibleFile, Location, Record, Values
 
 Class = TypeVar("Class", bound=type)

@@ -9,9 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Booleans, Immutable, broadcast_batch, checked_out, finite
-from cbq.common.checks import flag, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, Booleans, Immutable, broadcast_batch, checked_out, finite, flag, require_memory, shown
 from cbq.linalg.cholesky import as_float64
 from cbq.linalg.gram import Features, contract_gram, empty, flat_features, inner, leading_shape, namespace, take
 from cbq.linalg.threads import spans, stacked

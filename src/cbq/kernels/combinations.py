@@ -10,8 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Booleans, finite, positive
-from cbq.common.checks import shown, whole
+from cbq.common import Array, Booleans, finite, positive, shown, whole
 from cbq.io import Instance, Integer, Many, Number, OneOrMany, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
 from cbq.kernels.radial import Radial

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from cbq.common.arrays import Array, Booleans, broadcast_batch, finite, positive
-from cbq.common.checks import is_number, number, shown
+from cbq.common import Array, Booleans, broadcast_batch, finite, is_number, number, positive, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import Features, differences, empty, inner, namespace, sqdist

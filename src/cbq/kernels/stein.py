@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Booleans
-from cbq.common.checks import shown
+from cbq.common import Array, Booleans, shown
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Radial, in_lengthscales
 from cbq.linalg.gram import Features, differences, empty, namespace, sqdist

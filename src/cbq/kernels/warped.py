@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from cbq.common.arrays import Array, Booleans, Integers, finite
-from cbq.common.checks import called, is_whole, shown
+from cbq.common import Array, Booleans, Integers, called, finite, is_whole, shown
 from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.gram import Features

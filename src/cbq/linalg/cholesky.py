@@ -14,9 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, broadcast_batch, finite, real
-from cbq.common.checks import flag
-from cbq.common.memory import require_memory
+from cbq.common import Array, broadcast_batch, finite, flag, real, require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
 from cbq.linalg.threads import LARGE, for_each_span, stacked

@@ -14,9 +14,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from cbq.common import memory
-from cbq.common.arrays import Array
-from cbq.common.checks import shown
+from cbq.common import Array, memory, shown
 from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills

@@ -17,9 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, checked_out, finite
-from cbq.common.checks import is_whole, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, checked_out, finite, is_whole, require_memory, shown
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
 from cbq.linalg.threads import (

@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from cbq.common.arrays import Array
-from cbq.common.checks import number, shown
+from cbq.common import Array, number, shown
 from cbq.io import Number, saved
 from cbq.linalg import lapack
 

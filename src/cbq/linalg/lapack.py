@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 from scipy.linalg import lapack as scipy_lapack
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.linalg.threads import blas_threads, one_blas_thread, stacked
 
 PANEL = 32  # columns per block of a QR decomposition

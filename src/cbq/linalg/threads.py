@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from cbq.common.arrays import Array
-from cbq.common.checks import is_whole, shown
+from cbq.common import Array, is_whole, shown
 
 CACHED_NUMBERS = 32768  # in a piece of a batch: temporaries stay in the cache at little overhead
 _MIN_ROWS = 16

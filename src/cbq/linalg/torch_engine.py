@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import memory
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers, memory
 from cbq.linalg import cholesky, gram, lapack
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
 from cbq.linalg.gram import Features, Fills, gram_features, on_host, take

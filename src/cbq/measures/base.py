@@ -14,21 +14,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import (
+from cbq.common import (
+    LARGEST,
     Array,
     Booleans,
     Immutable,
     broadcast_batch,
+    count,
     finite,
+    generator,
     indexed,
     not_nan,
+    one_of,
     points,
+    position,
     positive,
+    require_memory,
+    shown,
     squarable,
     take_rows,
 )
-from cbq.common.checks import LARGEST, count, generator, one_of, position, shown
-from cbq.common.memory import require_memory
 from cbq.report import html
 
 Base = Literal["uniform", "normal"]

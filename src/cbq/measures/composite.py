@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from cbq.common.arrays import Array, broadcast_batch, finite, take_rows
-from cbq.common.checks import generator
+from cbq.common import Array, broadcast_batch, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, in_brief, measure_list, stack
 from cbq.measures.discrete import Discrete, Empirical, checked_weights

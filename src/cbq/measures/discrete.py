@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import Array, broadcast_batch, finite
-from cbq.common.memory import require_memory
+from cbq.common import Array, broadcast_batch, finite, require_memory
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import columns, stirling

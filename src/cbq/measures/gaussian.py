@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, broadcast_batch
-from cbq.common.memory import require_memory
+from cbq.common import Array, broadcast_batch, require_memory
 from cbq.io import Numbers, saved
 from cbq.linalg.lapack import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, require_coordinates

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure, measure_argument
 

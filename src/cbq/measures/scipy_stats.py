@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, finite, indexed, not_nan
-from cbq.common.checks import shown
+from cbq.common import Array, finite, indexed, not_nan, shown
 from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure, converter
 from cbq.measures.composite import Mixture

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-from cbq.common.arrays import Array
-from cbq.common.checks import LARGEST
+from cbq.common import LARGEST, Array
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import Univariate, columns

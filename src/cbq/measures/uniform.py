@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import Array, broadcast_batch
+from cbq.common import Array, broadcast_batch
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, require_coordinates
 

@@ -7,8 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from cbq.common.arrays import Array, indexed, real
-from cbq.common.checks import called, is_whole, shown
+from cbq.common import Array, called, indexed, is_whole, real, shown
 from cbq.measures.base import Measure
 from cbq.measures.univariate import central_difference
 

@@ -14,16 +14,11 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, generator, is_whole, number, shown
-from cbq.common.progress import Progress, as_progress
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, warn_of
-from cbq.fit.thetas import FRESH
+from cbq.common import Array, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
+from cbq.fit import FRESH, Finding, Fit, warn_of
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
-from cbq.report import html
-from cbq.report.table import ArrayTable
+from cbq.report import ArrayTable, html
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Integers, real
-from cbq.common.checks import as_text, did_you_mean, listed, shown
-from cbq.common.progress import Progress
-from cbq.fit.base import Fit
+from cbq.common import Array, Integers, Progress, as_text, did_you_mean, listed, real, shown
+from cbq.fit import Fit
 from cbq.nested.answer import Answer, OuterPosterior, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 

@@ -9,22 +9,18 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, real
-from cbq.common.checks import as_text, generator, is_whole, number, one_of, shown
-from cbq.common.progress import Progress, as_progress
+from cbq.common import Array, Progress, as_progress, as_text, generator, is_whole, number, one_of, real, shown
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
-from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
-from cbq.fit.base import Fit
-from cbq.gp.calibration import LocalAmplitude
-from cbq.gp.pooled import ExactGP
-from cbq.gp.selection import PooledPoints, choose_kernel
+from cbq.estimators import automatic_kernels_of_x
+from cbq.fit import Fit
+from cbq.gp import ExactGP, LocalAmplitude, PooledPoints, choose_kernel
 from cbq.linalg.jitter import SMALL_JITTER
 from cbq.measures import Gaussian, Measure
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior, is_table
-from cbq.runs.draws import iid, sobol
-from cbq.samples.arrays import units
+from cbq.runs import iid, sobol
+from cbq.samples import units
 
 Method = Literal["mc", "bq"]
 DEFAULT_N = {"mc": NODES, "bq": 2**8}

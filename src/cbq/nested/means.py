@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cbq.common.arrays import Array, evenly
-from cbq.common.progress import Progress, reporting
-from cbq.fit.base import Fit
+from cbq.common import Array, Progress, evenly, reporting
+from cbq.fit import Fit
 from cbq.nested.outer import Outer
 
 MIN_THETAS = 8192  # below, interpolation gains little

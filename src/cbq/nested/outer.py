@@ -10,14 +10,11 @@ from typing import Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import generator, is_whole, one_of, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, Integers, generator, is_whole, one_of, require_memory, shown
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
-from cbq.runs.draws import iid, sobol
-from cbq.samples.arrays import thetas_in
-from cbq.samples.names import Names, named_columns
+from cbq.runs import iid, sobol
+from cbq.samples import Names, named_columns, thetas_in
 
 Design = Literal["sobol", "iid"]
 PriorLike = Measure | npt.ArrayLike  # a distribution of theta, or a table of its draws

@@ -8,12 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, one_of
-from cbq.common.progress import Progress
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.thetas import MARGIN
+from cbq.common import Array, Progress, between_0_and_1, one_of
+from cbq.fit import MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error

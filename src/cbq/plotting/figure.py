@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array
-from cbq.common.checks import shown, text
+from cbq.common import Array, shown, text
 
 if TYPE_CHECKING:
     import matplotlib.figure

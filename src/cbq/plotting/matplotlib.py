@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator, NullFormatter
 
-from cbq.common.checks import shown
+from cbq.common import shown
 from cbq.plotting.figure import (
     BLUE,
     ORANGE,

@@ -5,7 +5,7 @@ characteristic function), "sobol-g" (a Sobol index) and "truncated" (the mean of
 more.
 """
 
-from cbq.problems import butterfly, health, linear, sir, sobol_g, univariate  # noqa: F401  (each registers its problems)
+from cbq.problems import butterfly, health, linear, sir, sobol_g, univariate
 from cbq.problems.registry import get, names, register
 
 __all__ = ["get", "names", "register"]

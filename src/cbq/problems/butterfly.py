@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.measures import LogNormal
 from cbq.problems.problem import Problem
 from cbq.problems.registry import register

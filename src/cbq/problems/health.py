@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.measures import Gaussian
 from cbq.problems.problem import Problem
 from cbq.problems.registry import register

@@ -7,9 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, positive
-from cbq.common.checks import one_of, whole
-from cbq.common.memory import require_memory
+from cbq.common import Array, one_of, positive, require_memory, whole
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problems.problem import Problem

@@ -10,29 +10,56 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq.checkpoint.database import LOCK_TIMEOUT
-from cbq.common.arrays import Array, Immutable, finite, real
-from cbq.common.checks import called, file_name, flag, is_number, one_of, run_entropy, shown, text, whole
-from cbq.common.memory import require_memory
-from cbq.common.progress import Progress, as_progress
-from cbq.common.workers import as_executor
+from cbq.checkpoint import LOCK_TIMEOUT
+from cbq.common import (
+    Array,
+    Immutable,
+    Progress,
+    as_executor,
+    as_progress,
+    called,
+    file_name,
+    finite,
+    flag,
+    is_number,
+    one_of,
+    real,
+    require_memory,
+    run_entropy,
+    shown,
+    text,
+    whole,
+)
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.report import html
-from cbq.runs import AdaptiveAnswer, Session
-from cbq.runs.collect import OnError, RunOptions, collect_samples
-from cbq.runs.draws import CollectDesign, Draws, Scramble
-from cbq.runs.goal import DEFAULT_BUDGET, Criterion, Goal
-from cbq.runs.integrand import Evaluator, Integrand, Points, rng_parameter
-from cbq.runs.quantity import Quantity
-from cbq.runs.resuming import COST, FAMILY, INTEGRAND, OnChange, Sources
-from cbq.runs.session import MEASURED, Measured
+from cbq.runs import (
+    COST,
+    DEFAULT_BUDGET,
+    FAMILY,
+    INTEGRAND,
+    MEASURED,
+    AdaptiveAnswer,
+    CollectDesign,
+    Criterion,
+    Draws,
+    Evaluator,
+    Goal,
+    Integrand,
+    Measured,
+    OnChange,
+    OnError,
+    Points,
+    Quantity,
+    RunOptions,
+    Scramble,
+    Session,
+    Sources,
+    collect_samples,
+    rng_parameter,
+)
 from cbq.runs.solve import solve
-from cbq.samples import Samples
-from cbq.samples.arrays import as_bounds, shown_bounds, thetas_in
-from cbq.samples.conditional import Family, measures_at
-from cbq.samples.names import Names, named_row
-from cbq.samples.runs import Cost
+from cbq.samples import Cost, Family, Names, Samples, as_bounds, measures_at, named_row, shown_bounds, thetas_in
 
 NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # float64 values that a run needs: a measure; x and f, twice each
 

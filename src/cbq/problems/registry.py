@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from cbq.common.checks import as_text, did_you_mean, sentence, shown, text
+from cbq.common import as_text, did_you_mean, sentence, shown, text
 from cbq.problems.problem import Problem
 
 Build = Callable[..., Problem]

@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, xlogy
 
-from cbq.common.arrays import Array
-from cbq.common.checks import is_number, shown
+from cbq.common import Array, is_number, shown
 from cbq.measures import Gamma, Uniform
 from cbq.problems.problem import Problem
 from cbq.problems.registry import register

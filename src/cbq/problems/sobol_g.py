@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, finite
-from cbq.common.checks import shown
+from cbq.common import Array, finite, shown
 from cbq.measures import Uniform
 from cbq.problems.problem import Problem
 from cbq.problems.registry import register

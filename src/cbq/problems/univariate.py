@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.measures import Gamma, TruncatedGaussian, Uniform
 from cbq.measures.base import parameter, positive_parameter
 from cbq.problems.problem import Problem

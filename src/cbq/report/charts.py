@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
-from cbq.plotting.figure import Band, Dots, Heat, Label, Mark, Panel, cut, placed
+from cbq.common import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
+from cbq.plotting import Band, Dots, Heat, Label, Mark, Panel, cut, placed
 from cbq.report.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page

@@ -53,7 +53,7 @@ def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Html:
     return Html(f'<div class="notice {kind}" role="{role}"><p>{strong}{words(text)}</p>{advice}</div>')
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str, *, left: int = 0) -> Html:
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str, *, left: int = 0) -> Html:
     """A table that scrolls sideways on narrow screens; the first `left` columns align left, the others right."""
 
     def cells(tag: str, row: Sequence[str]) -> str:

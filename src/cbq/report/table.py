@@ -16,9 +16,7 @@ from math import isnan
 from os import PathLike
 from typing import Any, ClassVar
 
-from cbq.common.arrays import evenly
-from cbq.common.checks import file_name, text
-from cbq.common.tables import BLANK, aligned, data_frame, short
+from cbq.common import BLANK, aligned, data_frame, evenly, file_name, short, text
 from cbq.plotting import Drawn
 from cbq.report import html, parts
 from cbq.report.charts import figure_html
@@ -207,10 +205,10 @@ class RowTable(Table):
 def part_of(table: Table, caption: str, most: int = 40) -> parts.Html:
     """A table in a page, with its rows beyond `most` folded."""
     (header, *rows), _ = table._cells(table._in_text(), ())
-    shown = parts.table(header, rows[:most], caption, left=table._left)
+    shown = parts.html_table(header, rows[:most], caption, left=table._left)
     if len(rows) <= most:
         return shown
-    rest = parts.table(header, rows[most:], caption, left=table._left)
+    rest = parts.html_table(header, rows[most:], caption, left=table._left)
     return parts.joined([shown, parts.folded(f"{len(rows) - most} more rows", rest)])
 
 

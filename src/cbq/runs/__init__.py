@@ -2,9 +2,15 @@
 
 from cbq.checkpoint import CheckpointError
 from cbq.runs.answer import AdaptiveAnswer, History
-from cbq.runs.asked import Asked
-from cbq.runs.integrand import IntegrandError
+from cbq.runs.asked import Asked, RefusedResult
+from cbq.runs.collect import OnError, RunOptions, collect_samples
+from cbq.runs.draws import CollectDesign, Draws, Scramble, iid, sobol
+from cbq.runs.goal import DEFAULT_BUDGET, Criterion, Goal
+from cbq.runs.integrand import Evaluator, Integrand, IntegrandError, Points, rng_parameter
+from cbq.runs.quantity import Quantity
+from cbq.runs.report import answer_page
+from cbq.runs.resuming import COST, FAMILY, INTEGRAND, OnChange, Sources
 from cbq.runs.scheduling import CollectWarning
-from cbq.runs.session import Session
+from cbq.runs.session import GOAL_NOTE, MEASURED, Measured, Session
 
 __all__ = ["AdaptiveAnswer", "Asked", "CheckpointError", "CollectWarning", "History", "IntegrandError", "Session"]

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array
-from cbq.common.tables import short
-from cbq.fit.base import Fit
-from cbq.fit.summary import Summary
+from cbq.common import Array, short
+from cbq.fit import Fit, Summary
 from cbq.measures import Measure
 from cbq.plotting import Drawn, Figure
-from cbq.report.table import ArrayTable, write_page
+from cbq.report import ArrayTable, write_page
 from cbq.runs.goal import MAX_SHARE, Goal, Round
-from cbq.samples import Samples
-from cbq.samples.names import Names
-from cbq.samples.runs import Runs
+from cbq.samples import Names, Runs, Samples
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
-from cbq.common.arrays import Array, real, rows_not_finite
-from cbq.common.checks import is_number, shown
-from cbq.report.table import ArrayTable
-from cbq.samples.arrays import rows_outside, shown_bounds
-from cbq.samples.names import Names, by_run
+from cbq.checkpoint import Batch, BatchResult, Outputs
+from cbq.common import Array, is_number, real, rows_not_finite, shown
+from cbq.report import ArrayTable
+from cbq.samples import Names, by_run, rows_outside, shown_bounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)

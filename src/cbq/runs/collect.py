@@ -13,11 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.checkpoint import Checkpoint, CheckpointError
-from cbq.checkpoint.evaluations import BatchResult, Evaluations
-from cbq.common.arrays import Array
-from cbq.common.progress import Progress, reporting
-from cbq.common.workers import WorkerError
+from cbq.checkpoint import BatchResult, Checkpoint, CheckpointError, Evaluations
+from cbq.common import Array, Progress, WorkerError, reporting
 from cbq.runs.draws import RunPoints
 from cbq.runs.executors import ExecutorPool
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
@@ -25,9 +22,7 @@ from cbq.runs.processes import ProcessPool
 from cbq.runs.resuming import OnChange, Sources, forget_restless, require_same_f, ways_out
 from cbq.runs.scheduling import CollectWarning, Scheduler, ThisProcess
 from cbq.runs.trial import probe_outputs, repeated
-from cbq.samples import Failures, Samples
-from cbq.samples.joining import require_joinable, require_same
-from cbq.samples.names import Names
+from cbq.samples import Failures, Names, Samples, require_joinable, require_same
 
 OnError = Literal["raise", "skip"]
 SHOWN_FAILURES = 3  # in a warning

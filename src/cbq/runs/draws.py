@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.measures import Measure
-from cbq.samples.conditional import Family, measures_at
+from cbq.samples import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]

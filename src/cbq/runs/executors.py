@@ -6,10 +6,8 @@ import time
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from queue import Empty, SimpleQueue
 
-from cbq.checkpoint.evaluations import BatchResult, joined
-from cbq.common import workers
-from cbq.common.checks import described
-from cbq.common.workers import WorkerError, Workers, killed_its_workers, require_picklable
+from cbq.checkpoint import BatchResult, joined
+from cbq.common import WorkerError, Workers, described, killed_its_workers, require_picklable, workers
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
 from cbq.runs.scheduling import CollectWarning, Outcome, Pool, WorkerLost
 

@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq.checkpoint.evaluations import Outputs
-from cbq.common.arrays import ROUNDING, Array, finite
-from cbq.common.checks import between_0_and_1, one_of, shown, whole
+from cbq.checkpoint import Outputs
+from cbq.common import ROUNDING, Array, between_0_and_1, finite, one_of, shown, whole
 
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # share of Q over which "max" takes the largest half-width

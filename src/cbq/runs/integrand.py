@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs, require_outputs
-from cbq.common.arrays import Array, real, rows_not_finite
-from cbq.common.checks import as_text, sentence
+from cbq.checkpoint import Batch, BatchResult, Outputs, require_outputs
+from cbq.common import Array, as_text, real, rows_not_finite, sentence
 from cbq.runs.draws import F_KEY, keyed_generator
-from cbq.samples.arrays import rows_outside, shown_bounds
-from cbq.samples.names import Names
+from cbq.samples import Names, rows_outside, shown_bounds
 
 Integrand = Callable[..., Any]  # of x and theta, and of rng or rngs if it is random and takes one of them
 

@@ -9,28 +9,26 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.embeddings import NoEmbedding
-from cbq.estimators.conditional import CBQ, CBQFit
-from cbq.estimators.conditional.fit import best_thetas
-from cbq.estimators.multioutput import MOBQ, MOBQFit
-from cbq.estimators.multioutput.suggestion import (
+from cbq.estimators import (
+    CBQ,
     EXPLORATION,
+    MOBQ,
+    CBQFit,
     Exploration,
+    MOBQFit,
     Wanted,
+    best_thetas,
     between_steepest,
     choose_points,
     rough_kernels,
     with_tails,
 )
-from cbq.fit.base import Fit
-from cbq.fit.findings import few_points_each, few_points_together, few_thetas
+from cbq.fit import Fit, few_points_each, few_points_together, few_thetas
 from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.runs.quantity import Quantity
-from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows
-from cbq.samples.conditional import Family, find_thetas, measures_at
-from cbq.samples.runs import Cost, Runs
+from cbq.samples import Cost, Family, Runs, Samples, equal_rows, find_thetas, measures_at
 
 
 class Policy(ABC):

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cbq.checkpoint.evaluations import BatchResult, joined
-from cbq.common.checks import described
-from cbq.common.workers import WorkerError, refuse_unpicklable
+from cbq.checkpoint import BatchResult, joined
+from cbq.common import WorkerError, described, refuse_unpicklable
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
 from cbq.runs.scheduling import PART_SECONDS, Outcome, Pool, WorkerLost
 

@@ -9,16 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from cbq.checkpoint.checkpoint import describe_measure, pack_measures
-from cbq.checkpoint.tables import from_bytes
-from cbq.common.arrays import Array, Booleans
+from cbq.checkpoint import describe_measure, from_bytes, pack_measures
+from cbq.common import Array, Booleans
 from cbq.measures import Measure
-from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows
-from cbq.samples.conditional import Family, measures_at
-from cbq.samples.failures import Failures
-from cbq.samples.names import Names
-from cbq.samples.runs import Runs
+from cbq.samples import Failures, Family, Names, Runs, Samples, equal_rows, measures_at
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cbq.fit.answer_section import MAX_DRAWN
-from cbq.fit.report import FitReport
-from cbq.report.charts import figure_html
-from cbq.report.document import Page, Section
-from cbq.report.parts import Html, Kind, capital, joined, paragraph
+from cbq.fit import MAX_DRAWN, FitReport
+from cbq.report import Html, Kind, Page, Section, capital, figure_html, joined, paragraph
 from cbq.runs.figures import history_figure
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from cbq.checkpoint import CheckpointError
-from cbq.common.checks import shown
+from cbq.common import shown
 from cbq.runs.fingerprint import comparable, fingerprint
 from cbq.runs.scheduling import CollectWarning
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cbq.checkpoint.evaluations import Batch, BatchResult, joined
-from cbq.common.workers import WorkerError
+from cbq.checkpoint import Batch, BatchResult, joined
+from cbq.common import WorkerError
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
 
 HOLD_SECONDS = 0.02  # tasks that end within this time are passed on together, since writing may wait for the disk

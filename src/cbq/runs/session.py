@@ -13,16 +13,10 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeV
 import numpy as np
 import numpy.typing as npt
 
-from cbq.checkpoint.database import LOCK_TIMEOUT, reading
-from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
-from cbq.checkpoint.ledger import Ledger
-from cbq.common.arrays import Array
-from cbq.common.checks import check_fields, is_whole, whole
-from cbq.common.memory import require_memory
-from cbq.estimators.multioutput.suggestion import Wanted
-from cbq.fit.base import Fit
-from cbq.fit.findings import all_equal
-from cbq.fit.thetas import N_WANTED
+from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger, Outputs, reading, require_outputs
+from cbq.common import Array, check_fields, is_whole, require_memory, whole
+from cbq.estimators import Wanted
+from cbq.fit import N_WANTED, Fit, all_equal
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
 from cbq.runs.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
@@ -32,11 +26,7 @@ from cbq.runs.policies import MeasuredCost, policy_for
 from cbq.runs.quantity import Quantity
 from cbq.runs.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
 from cbq.runs.trial import Evaluates, repeated
-from cbq.samples import Samples
-from cbq.samples.arrays import check_magnitude
-from cbq.samples.conditional import measures_at
-from cbq.samples.names import Names
-from cbq.samples.runs import Cost, Runs
+from cbq.samples import Cost, Names, Runs, Samples, check_magnitude, measures_at
 
 GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names of the goal and the times in a checkpoint
 Measured = Literal["measured"]

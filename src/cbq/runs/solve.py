@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from cbq.checkpoint.evaluations import BatchResult
-from cbq.common.progress import Report, reporting
-from cbq.common.workers import WorkerError
+from cbq.checkpoint import BatchResult
+from cbq.common import Report, WorkerError, reporting
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task

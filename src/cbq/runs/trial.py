@@ -8,9 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq.checkpoint import CheckpointError
-from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
-from cbq.common.arrays import Array, Booleans, evenly
+from cbq.checkpoint import BatchResult, CheckpointError, Evaluations, Outputs
+from cbq.common import Array, Booleans, evenly
 from cbq.runs.integrand import Evaluator, IntegrandError, OutsideBounds, Points, Task, WrongReturn
 from cbq.runs.resuming import Evaluate, ways_out
 from cbq.runs.scheduling import OnFinished

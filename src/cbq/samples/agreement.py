@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers
 from cbq.samples import uniformity
 from cbq.samples.chains import effective_size
 from cbq.samples.enumerated import without_listed

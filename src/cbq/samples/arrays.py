@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
-from cbq.common.checks import shown
+from cbq.common import Array, Booleans, Integers, not_nan, real, rows_not_finite, shown
 from cbq.samples.names import Names, Part
 
 MAX_MAGNITUDE = 1e140  # of f and of 1 / f: sums of squares of larger ones overflow or underflow

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, real
-from cbq.common.checks import is_whole, shown
+from cbq.common import Array, is_whole, real, shown
 
 Thin = int | Literal["auto"]
 MAX_RHAT, MIN_ESS = 1.01, 100.0  # chains beyond these raise a warning

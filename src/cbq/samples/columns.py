@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, as_array, real
+from cbq.common import Array, as_array, real
 from cbq.linalg.lapack import append_rows
 from cbq.samples.names import NamedColumns, named_columns
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import as_text, sentence
+from cbq.common import Array, Integers, as_text, sentence
 from cbq.io import IncompatibleFile, pack_measure
 from cbq.measures import Measure, Unnormalised
 from cbq.measures.base import measure_argument

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans
+from cbq.common import Array, Booleans
 from cbq.measures import Empirical
 
 if TYPE_CHECKING:

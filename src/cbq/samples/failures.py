@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.io import Numbers, saved
 from cbq.samples.names import Names
 

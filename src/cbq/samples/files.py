@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from cbq.common.checks import file_name
+from cbq.common import file_name
 from cbq.io import SAMPLES_FILE, Field, Instance, Optional, load_file, save_file
 from cbq.samples.conditional import Family, FamilyNeeded
 from cbq.samples.failures import Failures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cbq.common.arrays import Array
+from cbq.common import Array
 from cbq.io import Numbers, Optional, Text, saved
 from cbq.samples.conditional import find_thetas
 

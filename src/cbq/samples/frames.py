@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, real, rows_not_finite
-from cbq.common.checks import shown
-from cbq.common.tables import data_frame
+from cbq.common import Array, Booleans, data_frame, real, rows_not_finite, shown
 from cbq.samples.arrays import equal_rows
 from cbq.samples.failures import Failures
 from cbq.samples.names import PARTS, Names, Part, by_point, named_columns

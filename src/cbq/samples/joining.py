@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.measures import Measure
 from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.conditional import equal_measures, find_thetas, measures_at

@@ -15,8 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, digits_apart, real
-from cbq.common.checks import as_text, listed, shown
+from cbq.common import Array, as_text, digits_apart, listed, real, shown
 from cbq.io import Many, Text, saved
 
 Part = Literal["theta", "x", "f"]

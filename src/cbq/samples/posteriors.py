@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, real
-from cbq.common.checks import called, shown
+from cbq.common import Array, called, real, shown
 from cbq.measures import Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
 from cbq.samples.findings import SamplesFinding, in_brief

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, evenly
+from cbq.common import Array, Booleans, evenly
 from cbq.measures import Empirical, Measure
 from cbq.measures.base import stack
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, evenly
+from cbq.common import Array, evenly
 from cbq.linalg.lapack import cholesky, eigh, solve_lower
 from cbq.measures import Measure
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, effective_sizes

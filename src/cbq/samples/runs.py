@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers, real
-from cbq.common.checks import called
+from cbq.common import Array, Booleans, Integers, called, real
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.conditional import Family, measures_at

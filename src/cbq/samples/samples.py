@@ -12,9 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.checkpoint import CheckpointError, read_run
-from cbq.common.arrays import Array, Booleans, Immutable, Integers, indexed, real, rows_not_finite, squarable
-from cbq.common.arrays import points as check_points
-from cbq.common.checks import file_name, flag, is_whole, one_of, position, shown, whole
+from cbq.common import (
+    Array,
+    Booleans,
+    Immutable,
+    Integers,
+    file_name,
+    flag,
+    indexed,
+    is_whole,
+    one_of,
+    position,
+    real,
+    rows_not_finite,
+    shown,
+    squarable,
+    whole,
+)
+from cbq.common import points as check_points
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack

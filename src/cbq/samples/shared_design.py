@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.measures import Gaussian, Measure
 from cbq.samples.arrays import equal_rows
 from cbq.samples.probabilities import continuous, some_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtrc
 
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers
 
 EQUAL = 1e-9  # probabilities that differ less belong to the same point, unless they are nearly 0 or 1
 SQUARE_MEAN, SQUARE_VARIANCE = 1 / 12, 1 / 180  # of a^2

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn, Self
 
-from cbq.common.arrays import Array
-from cbq.common.checks import whole
+from cbq.common import Array, whole
 from cbq.io import Integer, saved
 from cbq.measures import Measure
 

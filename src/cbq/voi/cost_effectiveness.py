@@ -8,12 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
-from cbq.common.tables import BLANK, short
+from cbq.common import BLANK, Array, between_0_and_1, did_you_mean, is_number, is_whole, listed, short, shown
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
-from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
+from cbq.report import Column, RowTable, Table, digits, in_text, sentences
 from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
 
 Status = Literal["frontier", "dominated", "extendedly dominated"]

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from cbq.common.arrays import Array, evenly
-from cbq.common.checks import one_of, whole
-from cbq.common.tables import short
+from cbq.common import Array, evenly, one_of, short, whole
 from cbq.plotting import (
     BLUE,
     GREY,

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, generator, is_number, shown, whole
-from cbq.common.tables import short
+from cbq.common import Array, between_0_and_1, generator, is_number, short, shown, whole
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Name
 from cbq.plotting import draw
-from cbq.report.document import Page
-from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
-from cbq.samples.columns import ColumnTable, check_same_rows
+from cbq.report import NO_COLUMN, Column, Page, RowTable, in_text
+from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
 from cbq.voi.outputs import (
     PRICE,

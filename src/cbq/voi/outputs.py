@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import listed, shown, text
-from cbq.common.series import autocorrelation_times, is_sorted
+from cbq.common import Array, Integers, autocorrelation_times, is_sorted, listed, shown, text
 from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
-from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
-from cbq.samples.names import named_columns
+from cbq.samples import ColumnTable, check_same_rows, find_summary, named_columns
 from cbq.voi.roles import REFERENCE, decision_names, guess_effects_and_costs, guess_net_benefits, numbers_rows
 
 PRICE = "willingness_to_pay"

@@ -8,12 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.checks import listed
-from cbq.common.tables import short
-from cbq.report.charts import Reader, figure_html, resolved
-from cbq.report.document import Page, Section, made_with
-from cbq.report.parts import Html, capital, code, facts, heading, joined, notice, paragraph
-from cbq.report.table import part_of, sentences
+from cbq.common import listed, short
+from cbq.report import (
+    Html,
+    Page,
+    Reader,
+    Section,
+    capital,
+    code,
+    facts,
+    figure_html,
+    heading,
+    joined,
+    made_with,
+    notice,
+    paragraph,
+    part_of,
+    resolved,
+    sentences,
+)
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, number_text
 from cbq.voi.figures import (
     PAIRS_FOR_MAP,

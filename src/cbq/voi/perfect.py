@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, is_number, number, shown
-from cbq.common.series import autocorrelation_times, is_sorted
-from cbq.common.tables import data_frame
+from cbq.common import Array, autocorrelation_times, between_0_and_1, data_frame, is_number, is_sorted, number, shown
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.plotting import draw
-from cbq.report.table import Column, Table, digits
+from cbq.report import Column, Table, digits
 from cbq.samples import Samples
 from cbq.voi.outputs import read_outputs, scale_net_benefits
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import real
-from cbq.common.checks import listed
+from cbq.common import listed, real
 
 
 class Role(Enum):

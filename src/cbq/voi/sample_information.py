@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Integers, evenly
-from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
+from cbq.common import Array, Integers, between_0_and_1, evenly, generator, is_whole, listed, shown
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.plotting import Drawn, Figure
-from cbq.report.document import Page
-from cbq.report.table import in_text
-from cbq.samples.columns import ColumnTable, check_same_rows
+from cbq.report import Page, in_text
+from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
 from cbq.voi.information import (
     DIGITS,

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import called, generator, is_number, number, shown
+from cbq.common import Array, called, generator, is_number, number, shown
 from cbq.linalg.lapack import eigh
 from cbq.plotting import Drawn, Figure
-from cbq.report.document import Page
-from cbq.report.table import in_text
+from cbq.report import Page, in_text
 from cbq.voi.information import DIGITS, PricedTable, one_price
 from cbq.voi.perfect import at_least_0, multiplier
 from cbq.voi.perfect import population as people

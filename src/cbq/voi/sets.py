@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import as_text, listed, shown
-from cbq.common.series import is_sorted
+from cbq.common import Array, Integers, as_text, is_sorted, listed, shown
 from cbq.nested.decisions import is_list, positions
-from cbq.samples.columns import ColumnTable
+from cbq.samples import ColumnTable
 from cbq.voi.outputs import scale_columns
 from cbq.voi.roles import left_out_note, select_inputs
 

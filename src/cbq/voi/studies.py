@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, ndtr, pdtr
 
-from cbq.common.arrays import Array, as_array, finite
-from cbq.common.checks import called, flag, is_number, listed, named, number, shown
+from cbq.common import Array, as_array, called, finite, flag, is_number, listed, named, number, shown
 
 __all__ = ["Binomial", "Custom", "Normal", "Poisson", "Study", "Survival", "Trial"]
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Integers
-from cbq.common.checks import between_0_and_1, generator
+from cbq.common import Array, Integers, between_0_and_1, generator
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
-from cbq.report.table import Column, Table, sentences, write_page
+from cbq.report import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
 from cbq.voi.information import EvppiTable, values_of_information
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval

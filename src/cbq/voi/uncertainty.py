@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.gp.regression import RegressionPosterior, SiteBlock, SiteOutputs, site_blocks, site_means
 from cbq.linalg.lapack import orthonormal
 

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
-from cbq.common.checks import between_0_and_1, generator
-from cbq.common.series import autocorrelation_times
+from cbq.common import Array, autocorrelation_times, between_0_and_1, generator
 from cbq.gp.regression import Regressions, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.plotting import Drawn, Figure
-from cbq.report.table import Column, RowTable, in_text
-from cbq.samples.columns import ColumnTable, check_same_rows
+from cbq.report import Column, RowTable, in_text
+from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.information import NOTE_MISFIT, in_pool
 from cbq.voi.outputs import not_inputs, scale_columns
 from cbq.voi.sets import ColumnSet, column_sets, monotone_estimates, row_order

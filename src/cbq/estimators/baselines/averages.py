@@ -10,13 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
-from cbq.fit.findings import Finding
+from cbq.common import Array, Integers
+from cbq.fit import Finding
 from cbq.io import Correlation, Numbers, Optional, saved
 from cbq.linalg.lapack import correlation
-from cbq.samples import Samples
-from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, check_magnitude, effective_sizes
-from cbq.samples.conditional import find_thetas
+from cbq.samples import MIN_EFFECTIVE_SIZE, Samples, check_magnitude, effective_sizes, find_thetas
 
 
 @saved(

@@ -10,20 +10,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, blocks
+from cbq.common import Array, blocks
 from cbq.estimators.base import Compared, Estimator, check_choices, estimator
 from cbq.estimators.baselines.averages import Averages, averages
 from cbq.estimators.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.estimators.baselines.smoothing import rms
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, shared_design
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_findings, heading, saving_lines
+from cbq.fit import Finding, Fit, PredictiveDistribution, design_findings, heading, saving_lines, shared_design
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
-from cbq.samples import Samples
-from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
-from cbq.samples.samples import Design
+from cbq.samples import MIN_EFFECTIVE_SIZE, Design, Samples
 
 Kind = Literal["plain", "self-normalised", "balance"]
 FORMULAS = {

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers
 from cbq.measures import Measure, Unnormalised
-from cbq.samples import Samples
-from cbq.samples.arrays import effective_size
+from cbq.samples import Samples, effective_size
 
 
 def log_proposal(samples: Samples, *, mixture: bool) -> Array:

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, evenly
-from cbq.common.checks import are_numbers, check_fields, is_whole, shown
-from cbq.common.memory import require_memory
+from cbq.common import Array, are_numbers, check_fields, evenly, is_whole, require_memory, shown
 from cbq.estimators.base import Compared, Estimator, estimator, settings
 from cbq.estimators.baselines.averages import averages
 from cbq.estimators.baselines.smoothing import (
@@ -24,10 +22,8 @@ from cbq.estimators.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.fit.summary import on_one_line
-from cbq.gp.families import KernelFamily
-from cbq.gp.process import Process
-from cbq.gp.solvers import Spectral
+from cbq.fit import on_one_line
+from cbq.gp import KernelFamily, Process, Spectral
 from cbq.io import Instance, Number
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter, factor_gram

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Immutable
-from cbq.common.checks import is_whole, shown
+from cbq.common import Array, Immutable, is_whole, shown
 from cbq.estimators.base import Compared, Estimator, estimator, settings
 from cbq.estimators.baselines.averages import averages
 from cbq.estimators.baselines.smoothing import (
@@ -23,8 +22,8 @@ from cbq.estimators.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.fit.findings import Finding
-from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
+from cbq.fit import Finding
+from cbq.gp import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
 from cbq.linalg.lapack import thin_svd
 from cbq.samples import Samples

@@ -8,17 +8,12 @@ from typing import get_args
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.estimators.base import Compared, Estimator, estimator
 from cbq.estimators.baselines.averages import Averages, averages
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_findings, heading, per_output
+from cbq.fit import Finding, Fit, PredictiveDistribution, design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
-from cbq.samples import Samples
-from cbq.samples.conditional import find_thetas
-from cbq.samples.samples import Design
+from cbq.samples import Design, Samples, find_thetas
 
 
 @estimator(

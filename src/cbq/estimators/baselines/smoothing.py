@@ -9,17 +9,21 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common.arrays import Array, Immutable
-from cbq.common.checks import LARGEST, are_numbers, check_fields, is_number, shown
+from cbq.common import LARGEST, Array, Immutable, are_numbers, check_fields, is_number, shown
 from cbq.estimators.baselines.averages import Averages
-from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, few_thetas, shared_design
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import chosen_findings, heading, per_output
+from cbq.fit import (
+    Finding,
+    Fit,
+    PredictiveDistribution,
+    chosen_findings,
+    few_thetas,
+    heading,
+    per_output,
+    shared_design,
+)
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.lapack import correlation
-from cbq.samples import Samples
-from cbq.samples.samples import Design
+from cbq.samples import Design, Samples
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
 LEAST_LEVERAGE = 1e-10  # of what an average has on its own residual: with less, the others do not predict it

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import gammaincinv
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.measures import Measure, Unnormalised

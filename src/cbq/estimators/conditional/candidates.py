@@ -15,12 +15,10 @@ from itertools import compress
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, evenly
-from cbq.common.checks import check_fields, is_number, is_whole
+from cbq.common import Array, Booleans, check_fields, evenly, is_number, is_whole
 from cbq.embeddings import NoEmbedding, embed
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, XCoordinates
-from cbq.gp.families import KernelFamily
-from cbq.gp.quadrature import KernelEvidence, explain
+from cbq.gp import KernelEvidence, KernelFamily, explain
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, standard_kernels
 from cbq.kernels.warped import Log
 from cbq.linalg import Jitter
@@ -31,8 +29,7 @@ from cbq.measures import (
     Mixture,
     Unnormalised,
 )
-from cbq.samples import Samples
-from cbq.samples.samples import spread
+from cbq.samples import Samples, spread
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from cbq.common.checks import LARGEST, flag, is_number, is_whole, shown
+from cbq.common import LARGEST, flag, is_number, is_whole, shown
 from cbq.estimators.base import (
     Compared,
     Estimator,
@@ -31,8 +31,8 @@ from cbq.estimators.conditional.stage_two import (
     fit_stage_two,
     require_memory_for_stage_two,
 )
-from cbq.fit.findings import Finding
-from cbq.gp.heteroscedastic import GPPrior
+from cbq.fit import Finding
+from cbq.gp import GPPrior
 from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
 from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter

@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array, Integers, evenly
-from cbq.common.checks import between_0_and_1
-from cbq.common.memory import require_memory
+from cbq.common import Array, Integers, between_0_and_1, evenly, require_memory
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.estimators.conditional.stage_two import (
     NodeEstimates,
@@ -21,18 +19,26 @@ from cbq.estimators.conditional.stage_two import (
     ThetaPosterior,
     require_memory_for_stage_two,
 )
-from cbq.fit.base import Fit
-from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.findings import Finding, few_points_each, few_thetas, shared_design
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import count_range, heading, on_one_line, per_output
-from cbq.fit.thetas import N_WANTED, Suggestion, thetas_between
-from cbq.gp.heteroscedastic import GPPrior
+from cbq.fit import (
+    N_WANTED,
+    Diagnostic,
+    Finding,
+    Fit,
+    PredictiveDistribution,
+    Suggestion,
+    count_range,
+    few_points_each,
+    few_thetas,
+    heading,
+    left_out,
+    on_one_line,
+    per_output,
+    shared_design,
+    thetas_between,
+)
+from cbq.gp import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
-from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows
-from cbq.samples.conditional import find_thetas
-from cbq.samples.samples import Design
+from cbq.samples import Design, Samples, equal_rows, find_thetas
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, finite
-from cbq.common.checks import LARGEST, flag, is_number, shown
+from cbq.common import LARGEST, Array, finite, flag, is_number, shown
 from cbq.embeddings import embed
 from cbq.estimators.base import Estimator, estimator, require_several_values, settings
 from cbq.estimators.conditional.candidates import refuse_unembedded
@@ -24,18 +23,14 @@ from cbq.estimators.conditional.fit import CBQFit
 from cbq.estimators.conditional.stage_one import require_memory_for_stage_one
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne
 from cbq.estimators.conditional.stage_two import require_memory_for_stage_two
-from cbq.gp.families import KernelFamily
-from cbq.gp.heteroscedastic import GPPrior, ThetaCoordinates
-from cbq.gp.process import ZERO, Process
-from cbq.gp.quadrature import GPData, integrate
+from cbq.gp import ZERO, GPData, GPPrior, KernelFamily, Process, ThetaCoordinates, integrate
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.kernels.warped import Columns, Log
 from cbq.linalg import Jitter, factor, factor_gram
 from cbq.linalg.jitter import SMALL_JITTER
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
-from cbq.samples import Samples
-from cbq.samples.arrays import check_magnitude
+from cbq.samples import Samples, check_magnitude
 
 LENGTHSCALES, AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0), (1.0, 10.0, 100.0, 1000.0)  # the grids of the paper
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Integers
 from cbq.estimators.conditional.candidates import (
     Candidate,
     KernelWeights,
@@ -27,20 +27,23 @@ from cbq.estimators.conditional.candidates import (
 )
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne, concatenated
 from cbq.estimators.conditional.stage_two import ThetaCalibration
-from cbq.fit.findings import Finding, for_some
-from cbq.fit.heavy_tails import outer_share, outermost_sets
-from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
-from cbq.gp.process import FLAT, ZERO
-from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
+from cbq.fit import Finding, for_some, outer_share, outermost_sets
+from cbq.gp import (
+    FLAT,
+    MAX_LOG_LENGTHSCALE,
+    VALUES_PER_LENGTHSCALE,
+    ZERO,
+    BayesianQuadrature,
+    evidence_and_gradient,
+    fit_lengthscales,
+    integrate,
+)
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
 from cbq.linalg.lapack import correlation
-from cbq.samples import Samples
-from cbq.samples.arrays import units
-from cbq.samples.enumerated import Enumerated
-from cbq.samples.samples import spread
+from cbq.samples import Enumerated, Samples, spread, units
 
 UNDECLARED_NOISE = Finding("noise", "values of f scatter around a smooth function as if f were random.")
 

@@ -13,10 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, Immutable, Integers
-from cbq.common.workers import Workers, call_each
-from cbq.fit.findings import Finding
-from cbq.gp.quadrature import GPData, Result
+from cbq.common import Array, Immutable, Integers, Workers, call_each
+from cbq.fit import Finding
+from cbq.gp import GPData, Result
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 from cbq.kernels.warped import Log
 from cbq.linalg import engine

@@ -16,22 +16,22 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, evenly
-from cbq.common.checks import check_fields, is_number, is_range
-from cbq.fit.heavy_tails import HEAVY_SHARE
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import (
+from cbq.common import Array, Integers, check_fields, evenly, is_number, is_range
+from cbq.fit import HEAVY_SHARE, PredictiveDistribution
+from cbq.gp import (
     MAX_EXACT_NODES,
+    CandidateKernel,
     GPPrior,
     Landmarks,
+    LikelihoodOptions,
     Prediction,
     ThetaCoordinates,
     ThetaGP,
     Trend,
+    fit_priors,
     landmarks_for,
     theta_gp,
 )
-from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
 from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, standard_kernels
 from cbq.linalg.engines import require_matrices

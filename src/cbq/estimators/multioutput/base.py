@@ -11,20 +11,24 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, evenly
+from cbq.common import Array, Integers, evenly
 from cbq.embeddings.many import together
 from cbq.estimators.baselines.averages import Averages, averages
 from cbq.estimators.multioutput.candidates import refuse_theta
-from cbq.fit.base import Fit
-from cbq.fit.diagnostics import Diagnostic
-from cbq.fit.findings import Finding, few_points_together, few_thetas
-from cbq.fit.heavy_tails import tails
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
-from cbq.gp.calibration import Calibration, LocalAmplitude
-from cbq.gp.kronecker import GridPoints
-from cbq.gp.pooled import Embedded, PooledGP
-from cbq.gp.selection import NOT_LEARNT, KernelChoice, PooledPoints
+from cbq.fit import (
+    Diagnostic,
+    Finding,
+    Fit,
+    PredictiveDistribution,
+    few_points_together,
+    few_thetas,
+    heading,
+    on_one_line,
+    per_output,
+    saving_lines,
+    tails,
+)
+from cbq.gp import NOT_LEARNT, Calibration, Embedded, GridPoints, KernelChoice, LocalAmplitude, PooledGP, PooledPoints
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.lapack import correlation, nearest_psd

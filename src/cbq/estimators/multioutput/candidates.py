@@ -7,18 +7,15 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, evenly
+from cbq.common import Array, Integers, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
-from cbq.fit.findings import Finding
-from cbq.gp.selection import PooledPoints
+from cbq.fit import Finding
+from cbq.gp import PooledPoints
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel, standard_kernels
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
-from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows, group_averages, units
-from cbq.samples.samples import spread
-from cbq.samples.shared_design import common_points
+from cbq.samples import Samples, common_points, equal_rows, group_averages, spread, units
 
 Automatic = Literal["auto"]
 Candidates = Kernel | Sequence[Kernel] | Automatic

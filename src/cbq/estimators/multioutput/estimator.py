@@ -7,9 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cbq.common.arrays import Integers
-from cbq.common.checks import flag, generator, is_whole, shown
-from cbq.common.memory import require_memory
+from cbq.common import Integers, flag, generator, is_whole, require_memory, shown
 from cbq.estimators.base import (
     Compared,
     Estimator,
@@ -23,11 +21,21 @@ from cbq.estimators.multioutput.base import IN_ONE_THREAD
 from cbq.estimators.multioutput.candidates import Candidates, candidate_kernels, kernels_of_theta, pooled_points
 from cbq.estimators.multioutput.fit import MOBQFit, PointsGroup
 from cbq.estimators.multioutput.kronecker import GridGroup, KroneckerFit, design_of_grid, grid_kernels_of_x, grid_points
-from cbq.gp.calibration import Calibration
-from cbq.gp.kronecker import GridPoints, choose_grid_kernel
-from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
-from cbq.gp.pooled import PooledGP
-from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
+from cbq.gp import (
+    LANDMARKS,
+    Calibration,
+    GridPoints,
+    LandmarkSelection,
+    PooledGP,
+    PooledPoints,
+    Selection,
+    choose_grid_kernel,
+    choose_kernel,
+    choose_landmarks,
+    enough_landmarks,
+    kernel_for_landmarks,
+    processes_of,
+)
 from cbq.kernels import Kernel, standard_kernels
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices

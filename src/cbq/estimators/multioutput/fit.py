@@ -9,28 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, Part, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
-from cbq.fit.emulator import Emulator
-from cbq.fit.findings import Finding
-from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.thetas import N_WANTED, Suggestion, thetas_between
-from cbq.gp.acquisition import disagreement
-from cbq.gp.calibration import Calibration, LocalAmplitude
-from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, SubsetGP
-from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
+from cbq.fit import N_WANTED, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
+from cbq.gp import (
+    Calibration,
+    Embedded,
+    ExactGP,
+    KernelChoice,
+    LocalAmplitude,
+    NystromGP,
+    PointValues,
+    PooledGP,
+    PooledPoints,
+    SubsetGP,
+    disagreement,
+    left_out_residuals,
+    processes_of,
+)
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
-from cbq.samples import Samples
-from cbq.samples.conditional import TOLERANCE, other_measures
-from cbq.samples.runs import Runs
+from cbq.samples import TOLERANCE, Runs, Samples, other_measures
 
 MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a block of thetas: more leave the cache
 

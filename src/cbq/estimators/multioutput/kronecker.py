@@ -15,27 +15,31 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers
+from cbq.common import Array, Integers
 from cbq.embeddings import Embedding, embed
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.estimators.multioutput.candidates import LEAST_SPREAD, Candidates, kernels_of_x
 from cbq.estimators.multioutput.fit import check_groups, check_kernel
-from cbq.fit.emulator import Emulator
-from cbq.fit.findings import Finding
-from cbq.gp.calibration import Calibration
-from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, grid_amplitude, left_out_points
-from cbq.gp.pooled import Embedded, PooledGP
-from cbq.gp.selection import KernelChoice, KernelMember
+from cbq.fit import Emulator, Finding
+from cbq.gp import (
+    Calibration,
+    Embedded,
+    GridIntegrals,
+    GridPoints,
+    KernelChoice,
+    KernelMember,
+    KroneckerGP,
+    PooledGP,
+    grid_amplitude,
+    left_out_points,
+)
 from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import Kernel, Warped
 from cbq.kernels.warped import NormalCdf
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
-from cbq.samples import Samples
-from cbq.samples.arrays import units
-from cbq.samples.samples import spread
-from cbq.samples.shared_design import common_points, standard_normal
+from cbq.samples import Samples, common_points, spread, standard_normal, units
 
 LEAST_THETAS = 5  # with fewer, what quadratures have in common cannot be told from noise
 

@@ -20,16 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbq.common.arrays import ROUNDING, Array, Booleans, Integers, blocks
-from cbq.common.checks import check_fields, is_number, is_whole
+from cbq.common import ROUNDING, Array, Booleans, Integers, blocks, check_fields, is_number, is_whole
 from cbq.embeddings.many import Integrals, line_for, together
 from cbq.estimators.multioutput.candidates import MANY_INPUTS, automatic_kernels_of_x
-from cbq.gp.acquisition import Gain
+from cbq.gp import Gain
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
 from cbq.measures import Measure
-from cbq.samples.conditional import Family, measures_at
-from cbq.samples.runs import Runs
+from cbq.samples import Family, Runs, measures_at
 
 if TYPE_CHECKING:
     from cbq.estimators.multioutput.fit import MOBQFit
