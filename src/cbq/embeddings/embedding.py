@@ -43,8 +43,7 @@ class Embedding(ABC):
     method : "closed-form", "quadrature" or "transport".
     rule : a short description of how the integrals are computed.
     uses_panels : whether they are computed by a panel rule on the line, rather than by a formula.
-    is_fast : whether they take about as long as the Gram matrix of as many points, so that an estimator may try the
-        kernel without need; False for panel rules and for sums over many atoms or components.
+    is_fast : whether they cost about as much as a Gram matrix of the points; estimators try such kernels freely.
 
     Examples
     --------
