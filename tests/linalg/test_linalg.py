@@ -347,15 +347,6 @@ def test_factor_gram_of_one_large_matrix(rng):
     np.testing.assert_allclose(F.lower, scipy.linalg.cholesky(Matern(1.5, 1.0).gram(x), lower=True), atol=1e-9)
 
 
-def test_out_holds_the_factor(rng):
-    x, out = rng.normal(size=(3, 10, 2)), np.empty((3, 10, 10))
-    F = factor_gram(RBF(1.0), x, out=out)
-    assert np.shares_memory(F.storage, out)
-    for wrong in (np.empty((3, 10, 9)), np.empty((3, 10, 20))[..., ::2], np.empty((3, 10, 10), np.float32)):
-        with pytest.raises(ValueError, match=r"C-ordered float64 array of shape \(3, 10, 10\)"):
-            factor_gram(RBF(1.0), x, out=wrong)
-
-
 def test_the_gram_is_filled_by_blocks_of_rows(rng):
     x = rng.normal(size=(700, 2))
     kernel, a = Matern(0.5, 1.0), np.empty((1, 700, 700))

@@ -11,7 +11,6 @@ from cbq.common.arrays import (
     as_array,
     blocks,
     broadcast_batch,
-    checked_out,
     digits_apart,
     evenly,
     finite,
