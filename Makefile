@@ -90,7 +90,7 @@ bench-growth: $(READY)
 	$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api/generated reproduction reproduction-quick
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick
 
 # What a user needs: the command line and figures. Other targets add to it.
 $(LIGHT): pyproject.toml

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta, betabinom, binom, norm
 
-from cbq.voi.studies import Binomial, Custom, Normal, Study
+from cbq.voi.studies import BinomialCount, Custom, Normal, Study
 
 SCALE, NOISE = 1000.0, 500.0  # of net benefits: per unit of the input, and what the input does not explain
 MEAN, TAU, SD = 0.3, 1.0, 4.0  # of the normal prior, and of an observation
@@ -120,7 +120,7 @@ def _normal(study: Study) -> Model:
 MODELS = {
     "normal": _normal(Normal(SD)),
     "binomial": Model(
-        Binomial(),
+        BinomialCount(),
         ("p",),
         lambda rows, rng: {"p": rng.beta(A, B, rows)},
         lambda inputs: SCALE * (inputs["p"] - NEEDED),
@@ -129,7 +129,7 @@ MODELS = {
     ),
     "simulated": _normal(Custom(_simulated_mean, vectorised=True)),
     "trial": Model(
-        Binomial(),
+        BinomialCount(),
         ("old", "new"),
         lambda rows, rng: {"old": rng.beta(*ARMS[0], rows), "new": rng.beta(*ARMS[1], rows)},
         lambda inputs: SCALE * (inputs["new"] - inputs["old"] - ARMS[2]),

@@ -14,6 +14,9 @@ sys.path.insert(0, str(DOCS / "_ext"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # `cbq` in cells
 
 import cbq  # noqa: E402
+import reference  # noqa: E402
+
+reference.write(DOCS / "api")
 
 
 def _digest_of_sources() -> str:

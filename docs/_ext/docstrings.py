@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from itertools import takewhile
 from typing import Any
 
 from docutils import nodes
@@ -34,14 +35,14 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _fields(lines: list[str]) -> list[str]:
+def _fields(lines: list[str], kind: str = "param") -> list[str]:
     """Entries `name : text` with indented continuations as a list of fields."""
     found: list[str] = []
     for line in lines:
         entry = ENTRY.match(line)
         if entry:
             names = entry[1].split(", ")
-            found += [f":param {name}: {_escaped(entry[2])}" for name in names]
+            found += [f":{kind} {name}: {_escaped(entry[2])}" for name in names]
         else:
             found.append(" " * min(_indent(line), 4) + _escaped(line.strip()))
     return ["", *found, ""]
@@ -57,9 +58,13 @@ def restructured(lines: list[str]) -> list[str]:
         heading = i + 1 < len(lines) and UNDERLINE.match(lines[i + 1]) and line.strip()
         if heading:
             section = line.strip()
-            if section != "Parameters":
-                found += ["", f".. rubric:: {section}", ""]
             i += 2
+            if section == "Attributes":
+                entries = list(takewhile(str.strip, lines[i:]))
+                found += _fields(entries, "ivar")
+                i += len(entries)
+            elif section != "Parameters":
+                found += ["", f".. rubric:: {section}", ""]
             continue
         if section == "Parameters" and line and not (ENTRY.match(line) or line.startswith(" ")):
             section = ""  # a paragraph after the parameters

@@ -17,7 +17,6 @@ import cbq
 from cbq import problems
 from cbq.cli import main
 from cbq.estimators.base import registrations
-from cbq.problems import registry
 from command_line import ok, process, read, refused, run
 
 pytestmark = [  # of samples as small as these
@@ -218,22 +217,19 @@ def test_a_file_may_import_its_neighbours(write):
     assert "truncated: 30 evaluations" in ok("run", f"{path}:problem", *SMALL, "--method", "lsmc")
 
 
-@pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
-
-
-@pytest.mark.usefixtures("registered")
-def test_a_registered_problem_is_found_by_name():
-    @problems.register("mine")
-    def build(mean=1.0):
-        """A normal distribution cut off below."""
-        return problems.get("truncated", mean=mean)
-
+def test_a_problem_of_an_installed_package_is_found_by_name(write, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine-1.0.dist-info").mkdir()
+    build = "    return get('truncated', mean=mean)\n"
+    write(
+        f'from cbq.problems import get\n\ndef build(mean=1.0):\n    """A normal cut off below."""\n{build}', "mine.py"
+    )
+    write("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n", "mine-1.0.dist-info/METADATA")
+    write("[cbq.problems]\nmine = mine:build\n", "mine-1.0.dist-info/entry_points.txt")
     assert "truncated: 30 evaluations" in ok("run", "mine", *SMALL, "--option", "mean=2.5", "--method", "lsmc")
     (line,) = [line for line in ok("problems").splitlines() if line.startswith("mine ")]
     assert "mean=1.0" in line
-    assert line.endswith("A normal distribution cut off below.")
+    assert line.endswith("A normal cut off below.")
 
 
 FILES = {

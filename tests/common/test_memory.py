@@ -1,5 +1,6 @@
 """Memory: what is in it at a time, how much there is, and refusals before the work begins."""
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -16,7 +17,8 @@ from cbq.estimators.conditional.stage_two import NodeEstimates, ThetaCalibration
 from cbq.gp import quadrature
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.kernels import RBF, Matern
-from cbq.linalg import Jitter, factor, lapack
+from cbq.linalg import Jitter, factor
+from cbq.linalg.engines import NumpyEngine
 from cbq.measures import Gaussian
 
 GIB = 2**30
@@ -53,15 +55,19 @@ def leave(monkeypatch):
     return lambda size: monkeypatch.setattr(memory, "available_memory", lambda: float(size))
 
 
-@pytest.fixture
-def no_linear_algebra(monkeypatch):
-    """From now on, a factorisation or an eigenvalue decomposition fails the test."""
+class Idle(NumpyEngine):
+    """An engine that does no work."""
 
-    def forbidden(*args, **kwargs):
+    def factor(self, *args, **options):
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr(lapack, "potrf", forbidden)
-    monkeypatch.setattr(np.linalg, "eigh", forbidden)
+    factor_gram = eigh = resident_gram = factor
+
+
+@pytest.fixture
+def no_linear_algebra():
+    with cbq.engine(Idle()):
+        yield
 
 
 # What is in memory at a time
@@ -120,24 +126,17 @@ def test_the_diagonal_of_a_large_inverse_needs_no_copy():
     assert traced(found.inverse_diagonal) < 8 * n**2 / 2
 
 
-def test_large_matrices_of_several_kernels_go_one_by_one(monkeypatch):
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(2, 40, 1))
-    data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
-    kernel = Matern(1.5, np.array([0.5, 1.0, 2.0]).reshape(3, 1, 1))
-
-    def integrated():
-        return quadrature.integrate(kernel, data, 0.0, Jitter())
-
-    together = integrated()
-    monkeypatch.setattr(quadrature, "LARGE", 40)
-    monkeypatch.setattr(quadrature, "chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
-    alone = integrated()
-    for name in ("mean", "error2", "weights", "evidence", "residuals"):
-        assert_array_equal(getattr(alone, name), getattr(together, name))
+def test_large_matrices_of_several_kernels_go_one_by_one():
     x = np.linspace(-3.0, 3.0, 1100).reshape(1, 1100, 1)
     data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
-    assert traced(integrated) < 1.6 * 8 * 1100**2
+    ells = np.array([0.5, 1.0, 2.0]).reshape(3, 1, 1)
+    found = []
+    peak = traced(lambda: found.append(quadrature.integrate(Matern(1.5, ells), data, 0.0, Jitter())))
+    assert peak < 1.6 * 8 * 1100**2
+    for k in range(3):
+        alone = quadrature.integrate(Matern(1.5, ells[k]), data, 0.0, Jitter())
+        for name in ("mean", "error2", "weights", "evidence", "residuals"):
+            assert_array_equal(getattr(found[0], name)[k], getattr(alone, name)[0])
 
 
 # How much there is
@@ -151,52 +150,48 @@ def write(root, files):
 
 
 @pytest.fixture
-def system(tmp_path, monkeypatch):
-    """A function that makes a system of files, of proc and of control groups, the one that memory is read from."""
-    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(memory, "_in_address_space", lambda: ())
-    return lambda files: write(tmp_path, files)
+def available(tmp_path):
+    """A function that adds files of proc and of control groups to a system, and returns its available memory."""
+
+    def read(files):
+        write(tmp_path, files)
+        return memory.available_memory(tmp_path / "proc", tmp_path / "cgroup")
+
+    return read
 
 
 MEMINFO = {"proc/meminfo": "MemTotal: 4096 kB\nMemFree: 1 kB\nMemAvailable: 2048 kB\nSwapFree: 100 kB\n"}
 SOME = 10**6
 
 
-def test_the_memory_of_a_machine_is_what_is_available_and_swap(system):
-    system(MEMINFO)
-    assert memory.available_memory() == 1024 * 2148
+def test_the_memory_of_a_machine_is_what_is_available_and_swap(available):
+    assert available(MEMINFO) == 1024 * 2148
 
 
-def test_a_container_of_version_2_has_what_its_groups_leave(system):
-    no_swap = {"proc/meminfo": "MemAvailable: 99999999 kB\n"}
-    system(
-        no_swap | {"proc/self/cgroup": "0::/a/b\n", "cgroup/a/b/memory.max": "max", "cgroup/a/memory.max": "5000000"}
-    )
-    system(
-        {"cgroup/a/memory.current": "4000000", "cgroup/a/memory.stat": "anon 1\ninactive_file 300\nactive_file 20\n"}
-    )
-    assert memory.available_memory() == SOME + 320
-    system({"cgroup/a/b/memory.max": "200", "cgroup/a/b/memory.current": "500"})
-    assert memory.available_memory() == 0.0
+def test_a_container_of_version_2_has_what_its_groups_leave(available):
+    limits = {"cgroup/a/b/memory.max": "max", "cgroup/a/memory.max": "5000000"}
+    available({"proc/meminfo": "MemAvailable: 99999999 kB\n", "proc/self/cgroup": "0::/a/b\n"} | limits)
+    stat = "anon 1\ninactive_file 300\nactive_file 20\n"
+    assert available({"cgroup/a/memory.current": "4000000", "cgroup/a/memory.stat": stat}) == SOME + 320
+    assert available({"cgroup/a/b/memory.max": "200", "cgroup/a/b/memory.current": "500"}) == 0.0
 
 
-def test_a_container_of_version_1_has_what_its_groups_leave(system):
+def test_a_container_of_version_1_has_what_its_groups_leave(available):
     groups = "7:cpu:/x\n4:memory:/docker/abc\n0::/\n"
-    system(MEMINFO | {"proc/self/cgroup": groups, "cgroup/memory/memory.limit_in_bytes": "3000000"})
+    available(MEMINFO | {"proc/self/cgroup": groups, "cgroup/memory/memory.limit_in_bytes": "3000000"})
     stat = "inactive_file 5\ntotal_inactive_file 7\ntotal_active_file 3\n"
-    system({"cgroup/memory/memory.usage_in_bytes": "2500000", "cgroup/memory/memory.stat": stat})
-    assert memory.available_memory() == 500_000 + 1024 * 100 + 10  # what is in the page cache gives way
+    left = available({"cgroup/memory/memory.usage_in_bytes": "2500000", "cgroup/memory/memory.stat": stat})
+    assert left == 500_000 + 1024 * 100 + 10  # what is in the page cache gives way
 
 
-def test_a_system_that_says_nothing_has_the_memory_it_has_or_no_bound(system, monkeypatch):
+def test_a_system_that_says_nothing_has_the_memory_it_has_or_no_bound(available, monkeypatch):
     pages = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(memory.os, "sysconf_names", pages)
-    monkeypatch.setattr(memory.os, "sysconf", pages.get)
-    assert memory.available_memory() == 4_096_000
-    monkeypatch.setattr(memory.os, "sysconf_names", {})
-    assert memory.available_memory() == np.inf
-    memory.require_memory(10**400, "anything", "no way out")
+    monkeypatch.setattr(os, "sysconf_names", pages)
+    monkeypatch.setattr(os, "sysconf", pages.get)
+    assert available({}) == 4_096_000
+    monkeypatch.setattr(os, "sysconf_names", {})
+    assert available({}) == np.inf
+    memory.require_memory(10**400, "anything", "no way out", lambda: np.inf)
 
 
 def test_a_limit_on_the_address_space_counts():
@@ -234,57 +229,53 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("estimator", "says"),
-    [
-        (cbq.CBQ(), r"stage 2 with 2000 thetas takes at least 0.0298 GiB .* but 0.0186 GiB .*samples\.select"),
-        (cbq.CBQ.paper(), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
-        (cbq.Auto(), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
-        (cbq.KLSMC(), r"kernel ridge regression on 2000 thetas .* GiB .*samples\.select.*cbq\.LSMC"),
-        (cbq.MOBQ(), r"an exact fit to 4000 points .* GiB .*nystrom='auto'"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
-)
-def test_fits_that_do_not_fit_into_memory_are_refused_before_they_begin(estimator, says, leave, no_linear_algebra):
-    leave(20e6)
-    with pytest.raises(MemoryError, match=says):
-        estimator.fit(samples(2000, 2))
-
-
-@pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.CBQ.paper()], ids=["CBQ", "paper"])
-def test_many_points_at_one_theta_are_refused_before_they_are_factored(estimator, leave, no_linear_algebra):
-    leave(20e6)
-    with pytest.raises(MemoryError, match=r"stage 1 with 3000 points at one theta takes .* GiB .*samples\.thinned"):
-        estimator.fit(samples(2, 3000))
-
-
-def test_each_output_of_a_fit_counts(leave, no_linear_algebra):
-    leave(20e6)
-    with pytest.raises(MemoryError, match=r"stage 2 with 1000 thetas and 3 outputs .* GiB .*samples\.output\(0\)"):
-        cbq.CBQ().fit(samples(1000, 2, C=3))
+def two_dimensional():
     x = np.random.default_rng(0).normal(size=(100, 10, 2))
     f = np.concatenate([x, x[..., :1] * x[..., 1:]], axis=-1)
-    with pytest.raises(MemoryError, match=r"an exact fit to 1000 points with 3 processes .* GiB"):
-        cbq.MOBQ().fit(cbq.Samples(np.arange(100.0), x, f, Gaussian([0, 0], [1, 1]), depends_on_theta=False))
+    return cbq.Samples(np.arange(100.0), x, f, Gaussian([0, 0], [1, 1]), depends_on_theta=False)
 
 
-def test_landmarks_that_do_not_fit_into_memory_are_refused(leave, no_linear_algebra):
-    leave(5e4)
-    with pytest.raises(MemoryError, match=r"a fit to 96 points through 90 landmarks takes .*nystrom='auto'"):
-        cbq.MOBQ(kernel_x=Matern(0.5, 0.1), nystrom=90).fit(everywhere())
+REFUSED = {
+    "CBQ": (cbq.CBQ(), (2000, 2), r"stage 2 with 2000 thetas takes at least 0.0298 GiB .* 0.0186 .*samples\.select"),
+    "paper": (cbq.CBQ.paper(), (2000, 2), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
+    "Auto": (cbq.Auto(), (2000, 2), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
+    "KLSMC": (cbq.KLSMC(), (2000, 2), r"ridge regression on 2000 thetas .* GiB .*samples\.select.*cbq\.LSMC"),
+    "MOBQ": (cbq.MOBQ(), (2000, 2), r"an exact fit to 4000 points .* GiB .*nystrom='auto'"),
+    "CBQ, points": (cbq.CBQ(), (2, 3000), r"stage 1 with 3000 points at one theta .* GiB .*samples\.thinned"),
+    "paper, points": (cbq.CBQ.paper(), (2, 3000), r"stage 1 with 3000 points at one theta .* GiB .*samples\.thinned"),
+    "CBQ, outputs": (cbq.CBQ(), (1000, 2, 3), r"with 1000 thetas and 3 outputs .* GiB .*samples\.output\(0\)"),
+    "MOBQ, outputs": (cbq.MOBQ(), two_dimensional, r"an exact fit to 1000 points with 3 processes .* GiB"),
+    "landmarks": (
+        cbq.MOBQ(kernel_x=Matern(0.5, 0.1), nystrom=2000),
+        (1000, 3),
+        r"a fit to 3000 points through 2000 landmarks takes .*nystrom='auto'",
+    ),
+}
 
 
-def test_a_saved_fit_is_not_loaded_where_it_does_not_fit(leave, tmp_path):
-    fitted(cbq.CBQ()).save(tmp_path / "fit.cbq")
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_fits_that_do_not_fit_into_memory_are_refused_before_they_begin(case, leave, no_linear_algebra):
+    estimator, size, says = case
+    given = size() if callable(size) else samples(*size)
+    leave(20e6)
+    with pytest.raises(MemoryError, match=says):
+        estimator.fit(given)
+
+
+def test_weights_and_saved_fits_that_do_not_fit_are_refused(leave, tmp_path):
+    fit = fitted(cbq.CBQ())
+    fit.save(tmp_path / "fit.cbq")
+    leave(1e5)
+    with pytest.raises(MemoryError, match=r"an array of 9600 weights takes .* GiB .*fewer thetas"):
+        fit.weights(np.linspace(1.0, 2.0, 100))
     leave(1000)
     with pytest.raises(MemoryError, match="stage 2 with 12 thetas"):
         cbq.load(tmp_path / "fit.cbq")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_joint_distributions_that_do_not_fit_are_refused_before_they_are_made(name, leave, monkeypatch):
+def test_joint_distributions_that_do_not_fit_are_refused_before_they_are_made(name, leave):
     fit, theta = fitted(ESTIMATORS[name]), np.linspace(1.0, 2.0, 20_000)
-    monkeypatch.setattr(type(fit), "_predictives", None)
     leave(8 * GIB)
     with pytest.raises(
         MemoryError, match=r"covariance of I at theta, 20000 of them takes at least (8.94|11.9) GiB .*return_std"
@@ -298,13 +289,6 @@ def test_joint_distributions_that_do_not_fit_are_refused_before_they_are_made(na
         MemoryError, match=r"sampling size = 100000000000 functions at theta, 5 of them takes .* GiB .*fewer draws"
     ):
         fit.sample(theta[:5], 10**11, 0)
-
-
-def test_weights_that_do_not_fit_are_refused(leave):
-    fit = fitted(cbq.CBQ())
-    leave(1e5)
-    with pytest.raises(MemoryError, match=r"an array of 9600 weights takes .* GiB .*fewer thetas"):
-        fit.weights(np.linspace(1.0, 2.0, 100))
 
 
 def test_comparisons_and_auto_go_on_without_what_does_not_fit(leave):

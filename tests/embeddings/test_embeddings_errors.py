@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from scipy.special import erfcx, log_ndtr
 
 import cbq
-from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed, embedding, register
+from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed, register
 from cbq.kernels import RBF, Additive, Matern, ProductKernel, Stein, TensorProduct, Warped
 from cbq.measures import (
     Beta,
@@ -366,18 +366,13 @@ def test_cross_with_a_measure_that_may_have_kinks_is_refused():
 # user-defined rules
 
 
-@pytest.fixture
-def own_rules(monkeypatch):
-    """A copy of the registry, which is discarded after the test."""
-    monkeypatch.setattr(embedding, "_RULES", dict(embedding._RULES))
+def own_types(name):
+    """A kernel type and a measure type of a user, for rules of one test: a rule stays registered."""
+    return type(f"{name}RBF", (RBF,), {}), type(f"{name}Gaussian", (Gaussian,), {})
 
 
-class MyRBF(RBF):
-    """A kernel type of a user."""
-
-
-class MyGaussian(Gaussian):
-    """A measure of a user."""
+class Laplace(Quantile):
+    """A measure type of a user."""
 
 
 class LaplaceRule(Embedding):
@@ -398,12 +393,13 @@ class LaplaceRule(Embedding):
         return (J + ell**2 * (1 - J)) / 2
 
 
-@pytest.mark.usefixtures("own_rules")
 def test_a_user_defined_rule():
-    kernel, measure = RBF(0.8), stats.laplace()
-    pair = Pair(RBF, Quantile, "RBF under Laplace(0, 1).")
+    kernel, measure = RBF(0.8), Laplace(stats.laplace, loc=0.0, scale=1.0)
+    pair = Pair(RBF, Laplace, "RBF under Laplace(0, 1).")
     assert pair not in available_pairs()
-    assert register(RBF, Quantile)(LaplaceRule) is LaplaceRule
+    with pytest.raises(NoEmbedding):
+        embed(kernel, measure)
+    assert register(RBF, Laplace)(LaplaceRule) is LaplaceRule
     assert pair in cbq.available_pairs()
     e, checked = cbq.embed(kernel, measure), cbq.embed(kernel, measure, "quadrature")
     assert (e.method, e.rule) == ("closed-form", "formula")
@@ -419,11 +415,6 @@ def test_a_user_defined_rule():
     assert e.variance == pytest.approx(z, rel=1e-9)
     both = cbq.embed(2 * kernel + kernel, measure)
     np.testing.assert_allclose(both.mean(x), 3 * e.mean(x), rtol=1e-14)
-
-
-def test_the_registry_is_restored_after_a_test():
-    with pytest.raises(NoEmbedding):
-        embed(RBF(0.8), stats.laplace())
 
 
 def constant(value):
@@ -443,8 +434,8 @@ class Constant(Embedding):
         return np.full(x.shape[:-1], self.value)
 
 
-@pytest.mark.usefixtures("own_rules")
 def test_derived_types_use_the_rules_of_their_base_types():
+    MyRBF, MyGaussian = own_types("Derived")
     assert embed(MyRBF(1.0), MyGaussian(0, 1)).variance == pytest.approx(1 / np.sqrt(3), rel=1e-14)
     register(MyRBF, Gaussian)(constant(0.25))
     assert embed(MyRBF(1.0), NORMAL).mean(0.0) == 0.25
@@ -452,8 +443,8 @@ def test_derived_types_use_the_rules_of_their_base_types():
     assert embed(RBF(1.0), NORMAL).mean(0.0) == pytest.approx(1 / np.sqrt(2), rel=1e-14)
 
 
-@pytest.mark.usefixtures("own_rules")
 def test_ambiguous_rules_are_refused_until_a_more_specific_one_exists():
+    MyRBF, MyGaussian = own_types("My")
     register(MyRBF, Gaussian)(constant(0.25))
     register(RBF, MyGaussian)(constant(0.75))
     kernel, measure = MyRBF(1.0), MyGaussian(0, 1)
@@ -467,22 +458,24 @@ def test_ambiguous_rules_are_refused_until_a_more_specific_one_exists():
     assert embed(kernel, measure).mean(0.0) == 0.5
 
 
-@pytest.mark.usefixtures("own_rules")
 def test_a_pair_is_registered_once():
-    register(MyRBF, MyGaussian)(constant(0.25))
-    with pytest.raises(ValueError, match=r"\(MyRBF, MyGaussian\) has an embedding already, rule: derive"):
-        register(MyRBF, MyGaussian)(constant(0.5))
-    assert embed(MyRBF(1.0), MyGaussian(0, 1)).mean(0.0) == 0.25
+    kernel, measure = own_types("Once")
+    register(kernel, measure)(constant(0.25))
+    with pytest.raises(ValueError, match=r"\(OnceRBF, OnceGaussian\) has an embedding already, rule: derive"):
+        register(kernel, measure)(constant(0.5))
+    assert embed(kernel(1.0), measure(0, 1)).mean(0.0) == 0.25
 
 
-@pytest.mark.usefixtures("own_rules")
 def test_a_rule_may_raise_no_embedding():
-    @register(MyRBF, Quantile)
+    kernel, _ = own_types("Refusing")
+
+    @register(kernel, Quantile)
     def rule(kernel, measure):
+        """No measure."""
         raise NoEmbedding("not for this measure")
 
     with pytest.raises(NoEmbedding, match="not for this measure"):
-        embed(MyRBF(1.0), stats.laplace())
+        embed(kernel(1.0), stats.laplace())
 
 
 def test_available_pairs_are_described_and_in_order():
@@ -567,8 +560,7 @@ def test_unnormalised_measures_are_sent_to_stein_kernels():
         embed(K, Unnormalised(score=lambda x: -x, dim=1))
 
 
-def test_a_refused_registration_registers_nothing(monkeypatch):
-    monkeypatch.setattr(embedding, "_RULES", dict(embedding._RULES))
+def test_a_refused_registration_registers_nothing():
     before = available_pairs()
     with pytest.raises(ValueError, match="has an embedding already"):
         register(RBF, Quantile, Gaussian)(lambda kernel, measure: None)

@@ -7,6 +7,7 @@ from scipy.special import gammaln, ndtr
 
 import cbq
 from cbq.estimators import CBQFit, MOBQFit
+from cbq.linalg.engines import NumpyEngine
 from cbq.measures import Empirical, Exponential, Gamma, Gaussian, Uniform, Unnormalised
 from refusals import refusals
 
@@ -113,10 +114,16 @@ def test_one_measure_for_all_thetas_needs_no_family():
     assert_allclose(fit.predict(theta), np.exp(0.045 * theta**2), atol=0.01)
 
 
-def test_many_points_are_pooled_through_landmarks(monkeypatch):
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 100)
+class Small(NumpyEngine):
+    """An engine of small matrices."""
+
+    largest_exact = 200
+
+
+def test_many_points_are_pooled_through_landmarks():
     samples = SMOOTH.collect(15, 12, rng=0)
-    fit = cbq.Auto().fit(samples)
+    with cbq.engine(Small()):
+        fit = cbq.Auto().fit(samples)
     assert fit.choice.startswith("Chose MOBQ. ")
     assert fit.groups[0].landmarks is not None
     exact, std = cbq.MOBQ().fit(samples).predict([0.5, 1.5], return_std=True)

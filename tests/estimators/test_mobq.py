@@ -8,9 +8,9 @@ from threadpoolctl import threadpool_limits
 
 import cbq
 from cbq import MOBQ
-from cbq.embeddings.panels import PanelEmbedding
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
+from cbq.linalg.engines import NumpyEngine
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
 from refusals import refusals
 
@@ -270,23 +270,31 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
     assert np.all(np.abs(mean - exact.predict(NEW)) < 3 * std)
 
 
-def test_many_points_ask_for_landmarks(monkeypatch):
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 79)
-    with pytest.raises(ValueError, match=r"there are 80 points, but an exact fit takes at most 79.*nystrom='auto'"):
-        MOBQ().fit(drawn())
-    assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
+class Small(NumpyEngine):
+    """An engine of small matrices."""
+
+    def __init__(self, largest_exact):
+        self.largest_exact = largest_exact
 
 
-def test_landmarks_are_taken_by_themselves_where_points_are_many(monkeypatch):
+def test_many_points_ask_for_landmarks():
+    says = r"there are 80 points, but an exact fit takes at most 79.*nystrom='auto'"
+    with cbq.engine(Small(79)):
+        with pytest.raises(ValueError, match=says):
+            MOBQ().fit(drawn())
+        assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
+
+
+def test_landmarks_are_taken_by_themselves_where_points_are_many():
     samples = drawn(lambda x, t: np.abs(x - 2.0))
     exact = MOBQ().fit(samples)
     assert_array_equal(answers(MOBQ(nystrom="auto").fit(samples)), answers(exact))
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 79)
-    fit = MOBQ(nystrom="auto", landmarks=cbq.LandmarkSelection(fewest=20, many=40)).fit(samples)
+    with cbq.engine(Small(2 * 79)):
+        fit = MOBQ(nystrom="auto", landmarks=cbq.LandmarkSelection(fewest=20, many=40)).fit(samples)
+        assert_array_equal(answers(MOBQ().fit(samples)), answers(exact))
     assert 20 <= len(fit.groups[0].landmarks) <= 40
     _, std = exact.predict(NEW, return_std=True)
     assert np.all(np.abs(fit.predict(NEW) - exact.predict(NEW)) < 5 * std)
-    assert_array_equal(answers(MOBQ().fit(samples)), answers(exact))
 
 
 # Values that are draws ---------------------------------------------------------------------------------------------
@@ -376,7 +384,7 @@ def test_shapes_with_and_without_an_axis_of_outputs():
     assert list(one.to_frame(NEW).columns) == ["theta", "mean", "std", "lower", "upper"]
 
 
-def test_all_answers_speak_of_one_measure(monkeypatch):
+def test_all_answers_speak_of_one_measure():
     fit = MOBQ(kernel_x=Matern(1.5, 1.0)).fit(drawn(lambda x, t: np.abs(x - 2.0)))
     mean, std = fit.predict(NEW, return_std=True)
     _, cov = fit.predict(NEW, return_cov=True)
@@ -385,9 +393,8 @@ def test_all_answers_speak_of_one_measure(monkeypatch):
     assert_allclose(np.diag(cov), std**2, rtol=1e-5)  # rounding errors of 1e-13 of the prior variance
     assert_allclose(draws.mean(axis=0), mean, atol=4 * np.max(std) / 400)
     assert_allclose(np.mean((low < draws) & (draws < high), axis=0), 0.8, atol=0.01)
-    monkeypatch.setattr("cbq.estimators.multioutput.fit.MAX_NUMBERS", 3 * 80)  # three thetas at a time
-    assert fit._block_size == 3
-    assert_allclose(fit.predict(NEW, return_std=True), [mean, std], rtol=1e-8)
+    many = fit.predict(np.resize(NEW, 15_000), return_std=True)  # in blocks
+    assert_allclose(many, [np.resize(each, 15_000) for each in (mean, std)], rtol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
@@ -411,16 +418,6 @@ def test_lines_of_independent_coordinates_change_answers_by_far_less_than_their_
     assert np.any(own[0] != mean)
     assert np.max(np.abs(own[0] - mean) / own[1]) < 1e-3
     assert_allclose(std, own[1], rtol=1e-3)
-
-
-def test_suggestions_need_no_panels_where_coordinates_are_independent(monkeypatch):
-    family = lambda t: LogNormal([0.1 * t[0], -0.1 * t[0]], cov=[0.09, 0.04])  # noqa: E731
-    problem = cbq.Problem(
-        lambda x, _: np.abs(x[:, 0] + x[:, 1] - 2.2), family, Uniform(1.0, 3.0), depends_on_theta=False
-    )
-    monkeypatch.setattr(PanelEmbedding, "_mean", None)
-    fit = MOBQ().fit(problem.collect(8, 10, rng=1))
-    assert fit.suggest(3, rng=0).x.shape == (3, 2)
 
 
 @pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")

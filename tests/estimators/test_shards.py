@@ -214,24 +214,30 @@ def test_the_recipe_of_mpi_prints_it_too(printed, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster, whose workers come and go
-def test_a_fit_on_a_dask_cluster_that_loses_a_worker(monkeypatch):
+def test_a_fit_on_a_dask_cluster_that_loses_a_worker():
     distributed = pytest.importorskip("distributed")
     samples = cbq.problems.get("linear").collect(T=60, N=100, rng=0)
     alone = cbq.CBQ().fit(samples)
     killed = []
-    original = workers._outcome
 
-    def kill_one(future, losses):
+    def kill_one(future):
         if not killed:  # with the first result, while others are under way
             killed.append(pids.pop())
             os.kill(killed[0], signal.SIGKILL)
-        return original(future, losses)
 
-    monkeypatch.setattr(workers, "_outcome", kill_one)
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
-        fit = cbq.CBQ().fit(samples, executor=client.get_executor())
+        executor = client.get_executor()
+        submit = executor.submit
+
+        def submitted(*arguments):
+            future = submit(*arguments)
+            future.add_done_callback(kill_one)
+            return future
+
+        executor.submit = submitted
+        fit = cbq.CBQ().fit(samples, executor=executor)
         until = time.monotonic() + 10
         while killed[0] in client.run(os.getpid).values() and time.monotonic() < until:
             time.sleep(0.1)

@@ -7,9 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
-from cbq.embeddings import embed, many
-from cbq.embeddings.many import Integrals, line_for
-from cbq.embeddings.panels import PanelEmbedding
+from cbq.embeddings import embed
+from cbq.embeddings.many import Integrals, line_for, together
 from cbq.estimators.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.pooled import NOISES, ExactGP, NystromGP, pooled_gp
@@ -189,25 +188,27 @@ def test_the_variance_on_a_line_is_the_diagonal_of_the_cross_terms():
         assert_allclose(integrals.variance(), np.diag(integrals.cross()), rtol=1e-13)
 
 
-def test_measures_that_are_equal_are_embedded_once(monkeypatch):
-    embedded = []
-    monkeypatch.setattr(many, "embed", lambda kernel, measure: embedded.append(measure) or embed(kernel, measure))
+def test_measures_that_are_equal_are_embedded_once():
     measures = [Gamma(2.0, 3.0) for _ in THETA]  # equal, but not the same
+    (one,) = together(measures)
+    assert one.batch_shape == ()
     u = np.abs(made(joint=True)[0])
     for line in (None, line_for(JOINT, measures)):
         equal, same = (Integrals(JOINT, m, THETA, line) for m in (measures, measures[:1] * len(THETA)))
         assert_array_equal(equal.mean(u), same.mean(u))
         assert_array_equal(equal.variance(), same.variance())
         assert_array_equal(equal.cross(), same.cross())
-    assert embedded
-    assert all(measure.batch_shape == () for measure in embedded)
 
 
-def test_a_line_for_many_measures_takes_one_embedding_and_no_panels_of_each(monkeypatch):
+def test_a_line_for_many_measures_takes_one_embedding_and_no_panels_of_each():
     quantiles = []
-    original = Gamma._from_normal
-    monkeypatch.setattr(Gamma, "_from_normal", lambda self, v: quantiles.append(self) or original(self, v))
-    measures = [Gamma(2.0 * t[0], 2.0) for t in THETA]
+
+    class Recorded(Gamma):
+        def _from_normal(self, v):
+            quantiles.append(self)
+            return super()._from_normal(v)
+
+    measures = [Recorded(2.0 * t[0], 2.0) for t in THETA]
     assert embed(ROUGH, measures[0]).uses_panels
     assert not quantiles
     assert line_for(ROUGH, measures) is not None
@@ -270,12 +271,10 @@ def test_independent_coordinates_have_a_line_each(measures, warp, kind):
     assert_allclose(by_line.cross(), own.cross(), rtol=rtol)
 
 
-def test_on_lines_no_coordinate_needs_panels_of_its_own(monkeypatch):
+def test_a_kernel_of_x_and_theta_has_a_line_for_each_coordinate_of_x():
     measures, kernel = lognormals(), XThetaKernel(TensorProduct(Matern(1.5, [0.5, 0.8])), ROUGH, 2)
     u = np.column_stack([measures[0].sample(8, rng=0), np.linspace(0.5, 2.0, 8)])
     own = Integrals(kernel, measures, THETA).mean(u)
-    for name in ("_mean", "_variance", "_cross"):
-        monkeypatch.setattr(PanelEmbedding, name, None)
     integrals = Integrals(kernel, measures, THETA, line_for(kernel, measures))
     assert_allclose(integrals.mean(u), own, rtol=1e-6)
     assert_allclose(integrals.variance(), np.diag(integrals.cross()), rtol=1e-13)
@@ -498,10 +497,9 @@ def test_a_low_rank_process_through_all_points_is_the_exact_one():
     assert_allclose(each.amplitude, exact.amplitude, rtol=1e-10)
 
 
-def test_blocks_of_points_make_the_process_of_all_in_memory(monkeypatch):
-    u, f = made(60)
-    rows = np.arange(0, 60, 5)
-    monkeypatch.setattr("cbq.gp.pooled.BLOCK_ROWS", 7)
+def test_blocks_of_points_make_the_process_of_all_in_memory():
+    u, f = made(4500)
+    rows = np.arange(0, 4500, 375)
     each = NystromGP(ROUGH, u, f, u[rows], NONE)
     features = each.factor.solve_lower(ROUGH(u[rows], u)).T
     Q, R = np.linalg.qr(features - np.mean(features, axis=0))

@@ -480,19 +480,6 @@ def test_positive_semidefinite_and_symmetric(case, configuration, d):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_out_is_written_in_place(case):
-    k, x, y = bound(case, 2), points(case, 5, 2), points(case, 3, 2, seed=1)
-    expected = k.gram(x, y)
-    out = np.full((T, 5, 3), np.nan)
-    assert k.gram(x, y, out=out) is out
-    np.testing.assert_array_equal(out, expected)
-    wide = np.full((T, 5, 6), np.nan)
-    k.gram(x, y, out=wide[..., ::2])
-    np.testing.assert_allclose(wide[..., ::2], expected, rtol=1e-15)
-    assert np.all(np.isnan(wide[..., 1::2]))
-
-
-@pytest.mark.parametrize("case", CASES)
 def test_inputs_are_not_modified(case):
     k, x, y = bound(case, 2), points(case, 4, 2), points(case, 3, 2, seed=1)
     before = x.copy(), y.copy()

@@ -94,15 +94,6 @@ BAD_VALUES = {
         lambda: Stein(K).bind(Gaussian(np.zeros((3, 2)), 1.0)).gram(np.ones((5, 4, 2))),
         r"x \(5,\), measure \(3,\) do not fit together",
     ),
-    # out
-    "out shape": (
-        lambda: K.gram(X, out=np.empty((4, 3))),
-        r"out must be a writeable float64 array of shape \(4, 4\), but it is float64 \(4, 3\)",
-    ),
-    "out dtype": (
-        lambda: K.gram(X, out=np.empty((4, 4), dtype=np.float32)),
-        r"out must be a writeable float64 array of shape \(4, 4\), but it is float32 \(4, 4\)",
-    ),
     # measures
     "stein unbound": (lambda: Stein(K).gram(X), r"needs the score of a measure: call kernel.bind\(measure\) first"),
     "stein unbound, diag": (lambda: (2 * Stein(K)).diag(X), "needs the score of a measure"),
@@ -203,13 +194,6 @@ def test_the_original_exception_is_kept():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_refused_call_does_not_write_into_out():
-    out = np.full((4, 4), 7.0)
-    with pytest.raises(ValueError, match="has 3 lengthscales"):
-        RBF(np.ones(3)).gram(X, out=out)
-    np.testing.assert_array_equal(out, 7.0)
-
-
 @pytest.mark.parametrize("k", [K, TensorProduct(K), Additive(K), Warped(K, np.sin), 2 * K + K], ids=repr)
 @pytest.mark.parametrize(("dx", "dy"), [(2, 3), (3, 2), (1, 3), (3, 1)])
 def test_x_and_y_must_have_one_dimension(k, dx, dy):
@@ -287,15 +271,6 @@ def test_coordinatewise_refuses_other_bases(kind, base):
 def test_an_empty_lengthscale_is_refused():
     with pytest.raises(ValueError, match="lengthscale"):
         RBF([])
-
-
-def test_out_must_be_a_writeable_array():
-    with pytest.raises((TypeError, ValueError), match="out must be"):
-        K.gram([1.0], out=[[0.0]])
-    out = np.empty((1, 1))
-    out.setflags(write=False)
-    with pytest.raises(ValueError, match=r"out must be .*read-only"):
-        K.gram([1.0], out=out)
 
 
 def test_batches_of_lengthscales_and_points_must_broadcast():

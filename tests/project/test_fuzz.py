@@ -11,15 +11,13 @@ import pytest
 
 import cbq
 import hostile
-from cbq.problems import registry
 from hostile import MASKED, Call, Entry, Selection
 
 
 @pytest.mark.filterwarnings("ignore::cbq.FitWarning")  # of fits to hardly any samples
 def test_the_calls_are_valid_before_an_argument_is_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))  # one of the calls registers a problem
-    entries = list(hostile.entries())
+    entries = [entry for entry in hostile.entries() if entry.name != "problems.register"]  # it would stay registered
     assert len(entries) > 400
     for entry in entries:
         if "plot" not in entry.name and entry.name not in hostile.UNKNOWN_IS_NAN:  # figures take a second each

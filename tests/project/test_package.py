@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import collections
 import importlib
 import inspect
 import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +107,12 @@ def test_the_front_door():
     assert cbq.embed is cbq.embeddings.embed
     assert cbq.available_pairs is cbq.embeddings.available_pairs
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", cbq.__version__)
+
+
+def test_no_class_name_exists_twice():
+    places = collections.defaultdict(list)
+    for path in sorted(Path(cbq.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path.name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

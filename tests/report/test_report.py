@@ -22,8 +22,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Zone
 from cbq.report.charts import json_script, resolved
-from cbq.report.document import Page, Section
-from cbq.report.parts import html_table, notice, words
+from cbq.report.page import Page, Section, html_table, notice, words
 from cbq.voi import EvppiRow, EvppiTable
 from command_line import ok
 from quiet import silent

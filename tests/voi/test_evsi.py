@@ -115,7 +115,7 @@ def test_a_trial_of_two_arms_has_the_value_of_both():
     gain = (9 + y) / (20 + n) - ((8 + y) / (20 + n))[:, None] - 0.03
     truth = betabinom.pmf(y, n, 8, 12) @ np.maximum(gain, 0) @ betabinom.pmf(y, n, 9, 11) - 0.02
     outputs, inputs = {"old": old, "new": new - 0.03}, {"p_old": old, "p_new": new}
-    (row,) = cbq.evsi(outputs, inputs, ["p_old", "p_new"], studies.Binomial(), [n]).rows
+    (row,) = cbq.evsi(outputs, inputs, ["p_old", "p_new"], studies.BinomialCount(), [n]).rows
     (same,) = cbq.evsi(outputs, inputs, ["p_old", "p_new"], studies.Trial(["binomial", "binomial"]), n).rows
     assert abs(row.evsi - truth) < 3 * row.se
     assert row.participants == same.participants == 60
@@ -228,11 +228,13 @@ def test_a_study_without_events_is_worth_nothing():
 
 def test_results_have_the_probabilities_of_their_distributions():
     p = np.array([0.0, 0.2, 0.9, 1.0])
-    assert_allclose(studies.Binomial().result_probabilities(p, 7), binom.pmf(np.arange(8), 7, p[:, None]), atol=1e-12)
+    assert_allclose(
+        studies.BinomialCount().result_probabilities(p, 7), binom.pmf(np.arange(8), 7, p[:, None]), atol=1e-12
+    )
     rate = np.array([0.0, 0.5, 2.0])
-    found = studies.Poisson(exposure=2.0).result_probabilities(rate, 3)
+    found = studies.PoissonCount(exposure=2.0).result_probabilities(rate, 3)
     assert_allclose(found[:, :-1], poisson.pmf(np.arange(found.shape[1] - 1), 6 * rate[:, None]), atol=1e-12)
-    for study, theta in ((studies.Binomial(), p), (studies.Poisson(), rate), (studies.Normal(2.0), rate)):
+    for study, theta in ((studies.BinomialCount(), p), (studies.PoissonCount(), rate), (studies.Normal(2.0), rate)):
         for n in (1, 10, 10**4, 10**8):
             grouped = study.result_probabilities(theta, n)
             assert np.all(grouped >= 0)
@@ -248,8 +250,8 @@ def moments(study, theta, n, seed=0, rows=20_000):
 
 def test_events_have_the_moments_of_their_distributions():
     for study, theta, n, mean, variance in (
-        (studies.Binomial(), 0.3, 12, 3.6, 2.52),
-        (studies.Poisson(2.0), 0.3, 10, 6.0, 6.0),
+        (studies.BinomialCount(), 0.3, 12, 3.6, 2.52),
+        (studies.PoissonCount(2.0), 0.3, 10, 6.0, 6.0),
     ):
         found, spread, rows = moments(study, theta, n)
         assert abs(found[0] - mean) < 5 * np.sqrt(variance / rows)
@@ -289,7 +291,7 @@ def test_a_normal_study_observes_the_standard_deviation_if_it_is_an_input():
 
 
 def test_a_larger_study_contains_the_smaller_ones():
-    small, large = studies.Binomial().summaries({"p": np.full(50, 0.5)}, [4, 6], np.random.default_rng(0))
+    small, large = studies.BinomialCount().summaries({"p": np.full(50, 0.5)}, [4, 6], np.random.default_rng(0))
     more = 6 * large - 4 * small
     assert np.all((more >= 0) & (more <= 2))
 
@@ -343,7 +345,7 @@ def test_impossible_studies_are_refused(make, message):
     [
         ({"study": "normal"}, "study must be a study of cbq.voi.studies"),
         ({"study": "binomial"}, "column 'x' of inputs must be a probability, from 0 to 1"),
-        ({"study": studies.Poisson()}, "must be a rate, at least 0"),
+        ({"study": studies.PoissonCount()}, "must be a rate, at least 0"),
         ({"study": studies.Survival(1.0)}, "must be a rate of events, above 0"),
         ({"study": studies.Normal("s")}, "'s', which is no column of inputs"),
         ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars= has 1"),
@@ -491,7 +493,7 @@ def test_the_program_prints_and_writes_the_same_as_the_library(tmp_path):
     expected = cbq.evsi(outputs, inputs, "x", "binomial", [10, 20, 30])
     text = ok("evsi", table, "--pars", "p", "--study", "binomial", "--sizes", "10:30:10", "--out", out)
     assert_allclose([float(each) for each in read(out)["evsi"]], [row.evsi for row in expected.rows])
-    assert "Study: Binomial(), all sizes from one regression" in text
+    assert "Study: BinomialCount(), all sizes from one regression" in text
     assert (tmp_path / "evsi.png").exists()
     assert "What the study is worth" in (tmp_path / "evsi.html").read_text()
     money = ("--cost", "1e-4", "--population", "1", "--horizon", "9", "--discount", "0.03", "--fixed-cost", "0.01")

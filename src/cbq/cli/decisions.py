@@ -229,7 +229,7 @@ class Studied(Beside):
             return studies.Normal(self.sd if is_name else draws.number(self.sd, "--sd") or 0.0)
         if until is not None:
             return studies.Survival(until, lost or 0.0)
-        return studies.Binomial() if self.study == "binomial" else studies.Poisson()
+        return studies.BinomialCount() if self.study == "binomial" else studies.PoissonCount()
 
     def terms(self, draws: DrawTables) -> dict[str, Any]:
         """The numbers of `enbs`, by its arguments; None where they are not set."""

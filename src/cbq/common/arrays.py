@@ -193,18 +193,6 @@ def in_blocks(fn: Callable[[Array], Array], x: Array, size: int) -> Array:
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
 
-def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -> Array:
-    """Return `out` if results of this shape can be written into it, and raise otherwise."""
-    required = f"out must be a writeable {'C-ordered ' * contiguous}float64 array of shape {shape}, but it is"
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise ValueError(f"{required} {shown(out)}.")
-    not_ordered = contiguous and not out.flags.c_contiguous
-    if out.shape != shape or out.dtype != np.float64 or not_ordered or not out.flags.writeable:
-        flaws = ", not C-ordered" * not_ordered + ", read-only" * (not out.flags.writeable)
-        raise ValueError(f"{required} {out.dtype} {out.shape}{flaws}.")
-    return out
-
-
 class Immutable:
     """A base class whose attributes can be set only once, and whose arrays become read-only, also in copies."""
 

@@ -34,28 +34,29 @@ def require_memory(numbers: float, what: str, instead: str, memory: Callable[[],
         )
 
 
-def available_memory() -> float:
+def available_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> float:
     """Upper bound of the bytes that this process can still allocate; infinite if unknown."""
-    return max(0.0, min((*_in_machine(), *_in_cgroups(), *_in_address_space()), default=math.inf))
+    bounds = (*_in_machine(proc), *_in_cgroups(proc, cgroups), *_in_address_space(proc))
+    return max(0.0, min(bounds, default=math.inf))
 
 
-def _in_machine() -> Iterator[float]:
+def _in_machine(proc: Path) -> Iterator[float]:
     """Memory left on the machine, with swap; its total memory if that is unknown."""
-    meminfo = _table(PROC / "meminfo")
+    meminfo = _table(proc / "meminfo")
     if "MemAvailable:" in meminfo:
         yield 1024 * (meminfo["MemAvailable:"] + meminfo.get("SwapFree:", 0))
     elif "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
         yield float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _in_cgroups() -> Iterator[float]:
+def _in_cgroups(proc: Path, cgroups: Path) -> Iterator[float]:
     """Memory left in the control groups of this process (in a container, for example), with swap."""
-    swap = 1024 * _table(PROC / "meminfo").get("SwapFree:", 0)
-    for line in _lines(PROC / "self" / "cgroup"):
+    swap = 1024 * _table(proc / "meminfo").get("SwapFree:", 0)
+    for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):  # version 2 has one group without a name
             continue
-        root = CGROUPS / controllers
+        root = cgroups / controllers
         own = root / path.lstrip("/")
         groups = (own, *(group for group in own.parents if group.is_relative_to(root)))
         for group, (limit, usage) in ((group, pair) for group in groups for pair in LIMIT_AND_USAGE):
@@ -65,14 +66,14 @@ def _in_cgroups() -> Iterator[float]:
                 yield most - used + swap + sum(stat.get(f"total_{name}", stat.get(name, 0)) for name in PAGE_CACHE)
 
 
-def _in_address_space() -> Iterator[float]:
+def _in_address_space(proc: Path) -> Iterator[float]:
     """Address space left to this process under a limit such as `ulimit -v`."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    pages = _lines(PROC / "self" / "statm")
+    pages = _lines(proc / "self" / "statm")
     if most != resource.RLIM_INFINITY:
         yield most - (int(pages[0].split()[0]) * resource.getpagesize() if pages else 0)
 

@@ -86,22 +86,22 @@ def _bar(name: str, done: int, total: int) -> Iterator[Report]:
         from IPython.display import display
 
         handle = display(Bar(name, done, total, done), display_id=True)  # type: ignore[no-untyped-call]
-        yield _drawing(Bar(name, done, total, done), handle.update)
+        yield drawing(Bar(name, done, total, done), handle.update)
     else:
         stream: TextIO = sys.stderr
         try:
-            yield _drawing(Bar(name, done, total, done), lambda bar: stream.write(f"\r{bar!r:<79}") and stream.flush())
+            yield drawing(Bar(name, done, total, done), lambda bar: stream.write(f"\r{bar!r:<79}") and stream.flush())
         finally:
             stream.write("\n")
 
 
-def _drawing(bar: Bar, draw: Callable[[Bar], Any]) -> Report:
+def drawing(bar: Bar, draw: Callable[[Bar], Any], clock: Callable[[], float] = monotonic) -> Report:
     """A report that draws the bar at most every `EVERY` seconds, and at the end."""
-    began, drawn = monotonic(), -EVERY
+    began, drawn = clock(), -EVERY
 
     def report(done: int, total: int) -> None:
         nonlocal drawn
-        now = monotonic() - began
+        now = clock() - began
         if now - drawn >= EVERY or done >= total:
             drawn = now
             draw(replace(bar, done=done, total=total, seconds=now))

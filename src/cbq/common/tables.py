@@ -30,10 +30,10 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = 
     return "\n".join([*lines, *(fill(note, NOTE_WIDTH, subsequent_indent="    ") for note in notes)])
 
 
-def data_frame(data: Any, columns: list[str] | None = None) -> Any:
-    """A pandas DataFrame of columns by name, or of rows."""
+def data_frame(data: Any) -> Any:
+    """A pandas DataFrame of columns by name."""
     try:
         import pandas as pd  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError("to_frame needs pandas: python -m pip install pandas.") from error
-    return pd.DataFrame(data, columns=columns)
+    return pd.DataFrame(data)

@@ -43,7 +43,7 @@ MAX_KEPT = 2**26  # numbers, in the values of all thetas
 TINY, HUGE = np.finfo(float).tiny, 1e300
 Triple = tuple[Array, Array, Array]
 Functional = Callable[["Marginals", Array], Array]
-DrawnFunctional = Callable[["Draws", Array], Array]
+DrawnFunctional = Callable[["Realisations", Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,8 @@ class Marginals:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
-    """Draws of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
+class Realisations:
+    """Realisations of f at n points: means (size, n), deviations (size, n) around them, and values (size, n)."""
 
     weights: Array
     mean: Array
@@ -128,7 +128,7 @@ class Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class OutputAtTheta:
     """One output of f at points of the measure of one theta.
 
     whole: at all points. rows: those of each Sobol sequence; none for a discrete measure. some, draws: at the points at
@@ -138,7 +138,7 @@ class Values:
     whole: Marginals
     rows: tuple[slice, ...]
     some: Marginals
-    draws: Draws
+    draws: Realisations
 
     def possible(self, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array) -> Array:
         """Possible values (size, K) of a functional, around its estimate (K,)."""
@@ -180,7 +180,7 @@ class Outcome:
     size: int
     of: Of
     _rngs: tuple[np.random.Generator, ...]
-    _kept: dict[int, tuple[Values, ...]] = field(default_factory=dict)
+    _kept: dict[int, tuple[OutputAtTheta, ...]] = field(default_factory=dict)
 
     @classmethod
     def of_fit(cls, fit: Fit, theta: npt.ArrayLike, *, size: int, of: Of, rng: np.random.Generator | int) -> Outcome:
@@ -199,7 +199,7 @@ class Outcome:
 
     def var(self, level: float | None = None) -> Array | Triple:
         """The variance."""
-        return self._answer(None, Marginals.variance, Draws.variance, level, least=0.0)
+        return self._answer(None, Marginals.variance, Realisations.variance, level, least=0.0)
 
     def std(self, level: float | None = None) -> Array | Triple:
         """The standard deviation."""
@@ -211,7 +211,7 @@ class Outcome:
 
     def cdf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f is at most c, a number or (K,)."""
-        return self._answer(finite(c, "c"), Marginals.cdf, Draws.cdf, level, least=0.0, most=1.0)
+        return self._answer(finite(c, "c"), Marginals.cdf, Realisations.cdf, level, least=0.0, most=1.0)
 
     def sf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f exceeds c, a number or (K,)."""
@@ -220,11 +220,11 @@ class Outcome:
 
     def ppf(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The quantiles: f is at most this with probability q, a number in (0, 1) or (K,)."""
-        return self._answer(_shares(q, "q"), Marginals.ppf, Draws.ppf, level)
+        return self._answer(_shares(q, "q"), Marginals.ppf, Realisations.ppf, level)
 
     def expected_shortfall(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The mean of f over its largest 1 - q outcomes, for q in (0, 1) or (K,): of losses, the conditional VaR."""
-        return self._answer(_shares(q, "q"), Marginals.shortfall, Draws.shortfall, level)
+        return self._answer(_shares(q, "q"), Marginals.shortfall, Realisations.shortfall, level)
 
     def interval(self, share: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds this share of the outcomes, each (M,) or (M, C)."""
@@ -297,7 +297,7 @@ class Outcome:
         what = ", of single runs" if self.of == "run" else ", of means"
         return f"Outcome({len(self.theta)} thetas, {self.size} points each{what * self.fit.emulator.is_random})"
 
-    def _values(self) -> Iterator[tuple[Values, ...]]:
+    def _values(self) -> Iterator[tuple[OutputAtTheta, ...]]:
         """The values of each output, theta by theta: kept where there are few, otherwise made again when asked for."""
         emulator = self.fit.emulator
         for m, measure in enumerate(emulator.measures(self.theta)):
@@ -308,7 +308,9 @@ class Outcome:
                     self._kept[m] = values
             yield values
 
-    def _made(self, emulator: Emulator, theta: Array, measure: Measure, rng: np.random.Generator) -> tuple[Values, ...]:
+    def _made(
+        self, emulator: Emulator, theta: Array, measure: Measure, rng: np.random.Generator
+    ) -> tuple[OutputAtTheta, ...]:
         """The values of each output at one theta (p,)."""
         x, weights, parts = _points_of(measure, self.size, rng)
         drawn = slice(None, None, max(1, len(x) * 2 // self.size)) if not parts else slice(0, len(x) // 16)
@@ -322,8 +324,8 @@ class Outcome:
             some, left = whole.take(drawn), np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + noise2[c])
             moved = paths.moved[..., c]
             values = np.clip(moved + left * normal, low, high)
-            draws = Draws(some.weights, moved, left, values, low, high)
-            found.append(Values(whole, tuple(parts), some, draws))
+            draws = Realisations(some.weights, moved, left, values, low, high)
+            found.append(OutputAtTheta(whole, tuple(parts), some, draws))
         return tuple(found)
 
     def _answer(

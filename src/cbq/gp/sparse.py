@@ -243,7 +243,7 @@ def bound_by_ratio(gamma: Array, moments: Moments) -> Array:
     return np.asarray(0.5 * (dof * np.log(noise) + np.sum(np.log(shrunk), axis=1) + gamma * moments.unseen))
 
 
-class Values(Protocol):
+class OneOutput(Protocol):
     """Points u (n, D), and the values f (n, 1) of one output there."""
 
     @property
@@ -252,7 +252,7 @@ class Values(Protocol):
     def f(self) -> Array: ...
 
 
-def noisy_kernels(kernels: Sequence[Kernel], points: Values, ard: bool) -> list[tuple[Kernel, float]]:
+def noisy_kernels(kernels: Sequence[Kernel], points: OneOutput, ard: bool) -> list[tuple[Kernel, float]]:
     """The kernels with their likeliest lengthscales for the draws of one output, each with its likeliest noise."""
     fitted = [_likeliest(KernelFamily.of(kernel, points.u, ard), points) for kernel in kernels]
     return [(kernel, likeliest_noise(kernel, points)) for kernel in fitted]
@@ -260,7 +260,7 @@ def noisy_kernels(kernels: Sequence[Kernel], points: Values, ard: bool) -> list[
 
 def _likeliest(
     family: KernelFamily,
-    points: Values,
+    points: OneOutput,
     *,
     landmarks: int = 100,
     ratios: tuple[float, float] = (-20.0, 20.0),
@@ -285,6 +285,6 @@ def _likeliest(
     return bound.kernel_at(best)
 
 
-def likeliest_noise(kernel: Kernel, points: Values) -> float:
+def likeliest_noise(kernel: Kernel, points: OneOutput) -> float:
     """The noise variance, in units of the amplitude, with the largest evidence."""
     return float(NOISES[np.argmax(Process(Spectral.of(kernel(points.u), NOISES), points.f).evidence[:, 0])])

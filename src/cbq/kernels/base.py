@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Booleans, Immutable, broadcast_batch, checked_out, finite, flag, require_memory, shown
+from cbq.common import Array, Booleans, Immutable, broadcast_batch, finite, flag, require_memory, shown
 from cbq.linalg.cholesky import as_float64
 from cbq.linalg.gram import Features, contract_gram, empty, flat_features, inner, leading_shape, namespace, take
 from cbq.linalg.threads import spans, stacked
@@ -34,20 +34,17 @@ class Kernel(Immutable, ABC):
         """Same as `gram`."""
         return self.gram(x, y)
 
-    def gram(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None, *, out: Array | None = None) -> Array:
-        """Gram matrices k(x, y) for x (..., N, d), y (..., M, d): shape (..., N, M), written into `out` if given.
+    def gram(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
+        """Gram matrices k(x, y) for x (..., N, d), y (..., M, d): shape (..., N, M).
 
         y defaults to x. In one dimension x and y may be arrays (N,) and (M,).
         """
         fx, fy, shape = self._pair(x, y)
         require_memory(prod(shape), f"a Gram matrix of shape {shape}", "pass fewer points x or y")
-        out = np.empty(shape) if out is None else checked_out(out, shape)
-        filled = out if out.flags.c_contiguous else np.empty(shape)
-        matrices = stacked(filled)
+        out = np.empty(shape)
+        matrices = stacked(out)
         for span in spans(len(matrices), prod(shape[-2:])):
             self.fill(take(fx, span), take(fy, span), matrices[span])
-        if filled is not out:
-            out[...] = filled
         return out
 
     def derivatives(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:

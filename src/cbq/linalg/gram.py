@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, checked_out, finite, is_whole, require_memory, shown
+from cbq.common import Array, finite, is_whole, require_memory, shown
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
 from cbq.linalg.threads import (
@@ -115,23 +115,17 @@ def factor_gram(
     *,
     nugget: npt.ArrayLike | None = None,
     jitter: Jitter = DEFAULT_JITTER,
-    out: Array | None = None,
 ) -> Factor:
-    """Factor k(x, x) + nugget + jitter for points x (..., N, d); see `cbq.linalg.factor_gram`.
-
-    out: (..., N, N), memory for the factor. A loop over chunks is faster if it passes the same memory each time, but
-    then each factor overwrites the last one.
-    """
+    """Factor k(x, x) + nugget + jitter for points x (..., N, d); see `cbq.linalg.factor_gram`."""
     rows, batch, n = gram_features(kernel, x)
     check_jitter(jitter)
     require_memory(prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
-    storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = prefers_blas_threads(prod(batch), n)
 
     def fill(span: slice, a: Array) -> None:
         fill_lower(kernel, take(rows, span), a, in_threads=few)
 
-    return factor_batch(storage, fill, fill, nugget, jitter)
+    return factor_batch(np.empty((*batch, n, n)), fill, fill, nugget, jitter)
 
 
 def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int, ...], int]:

@@ -117,19 +117,17 @@ def for_each_span(task: Callable[[slice], None], count: int, n: int, flops: floa
     for_each(lambda t: task(pieces[t]), len(pieces), n, flops * pieces[0].stop if pieces else 0.0)
 
 
-def in_threads(
-    function: Callable[[slice], Array], pieces: Sequence[slice], axis: int, *, operations: float = 100.0
-) -> Array:
+def in_threads(function: Callable[[slice], Array], pieces: Sequence[slice], axis: int) -> Array:
     """`function` of all pieces of an array, along an axis; in threads where they are many.
 
-    operations: for each number, approximately (default: 100, as for an embedding at one point).
+    About 100 operations are expected for each number, as for an embedding at one point.
     """
     parts = [np.empty(0)] * len(pieces)
 
     def task(t: int) -> None:
         parts[t] = function(pieces[t])
 
-    for_each(task, len(pieces), SMALLEST_IN_THREADS, operations * CACHED_NUMBERS)
+    for_each(task, len(pieces), SMALLEST_IN_THREADS, 100.0 * CACHED_NUMBERS)
     return np.concatenate(parts, axis=axis)
 
 

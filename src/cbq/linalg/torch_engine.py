@@ -25,8 +25,6 @@ from cbq.linalg.threads import LARGE
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
 Tensor = Any
 
-BLOCK = 2**25  # numbers filled at a time, so that temporaries are small beside a large matrix
-LEAST_ON_DEVICE = 200**3  # operations of a call on a GPU: below, the transfer takes longer than the host
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
 FEW = 8  # up to this number, large matrices of a batch are factored one by one
@@ -34,17 +32,25 @@ SMALLEST_TRIANGLE = 128  # inverted as a whole; larger triangles are halved
 
 
 class TorchEngine:
-    """Cholesky and triangular solves of batches by PyTorch, in float64."""
+    """Cholesky and triangular solves of batches by PyTorch, in float64.
+
+    name : "cuda" for the GPU, or "torch" for the CPU.
+    least_on_device : operations of a call on a GPU; below, the transfer takes longer than the host.
+    block : numbers filled at a time, so that temporaries are small beside a large matrix.
+    large : the size from which a GPU decomposes a matrix faster than the host, and from half of which a few matrices
+        are factored one by one: a batched routine gives each of them a small part of the device.
+    """
 
     largest_exact: int
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, least_on_device: int = 200**3, block: int = 2**25, large: int = LARGE) -> None:
         if name == "cuda" and not torch.cuda.is_available():
             raise ValueError(
                 f"engine 'cuda' needs a CUDA device, but torch {torch.__version__} finds none: look for it with "
                 f"nvidia-smi and install a build of torch for its driver, or use engine 'numpy'."
             )
         self._on_gpu = name == "cuda"
+        self._least_on_device, self._block, self._large = least_on_device if self._on_gpu else 0, block, large
         self.threaded = not self._on_gpu
         self._device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
         self.name = f"cuda ({torch.cuda.get_device_name(self._device)})" if self._on_gpu else "torch (CPU)"
@@ -94,20 +100,20 @@ class TorchEngine:
         return self._factor(lambda a: self._fill(kernel, rows, a), batch, n, nugget, jitter)
 
     def eigh(self, a: Array) -> tuple[Array, Array]:
-        if self._on_gpu and len(a) < LARGE:
+        if self._on_gpu and len(a) < self._large:
             return lapack.eigh(a)
         values, vectors = torch.linalg.eigh(self._moved(a))
         return on_host(values), on_host(vectors)
 
     def _is_tiny(self, shape: tuple[int, ...]) -> bool:
-        return prod(shape) * shape[-1] <= (LEAST_ON_DEVICE if self._on_gpu else 0)
+        return prod(shape) * shape[-1] <= self._least_on_device
 
     def _moved(self, a: npt.NDArray[Any]) -> Tensor:
         return torch.tensor(np.ascontiguousarray(a), device=self._device)
 
     def _fill(self, kernel: Fills, rows: Features, a: Tensor) -> None:
         """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), in blocks."""
-        for which, part in _blocks(len(a), a.shape[-1], BLOCK):
+        for which, part in _blocks(len(a), a.shape[-1], self._block):
             gram.fill(kernel.fill, take(rows, (which, part)), take(rows, which), a[which, part])
 
     def _factor(
@@ -129,16 +135,76 @@ class TorchEngine:
         unit = torch.clamp(diagonal.sum(-1) / n, min=0.0)
         wanted = diagonal.clone() if nugget is None else diagonal + self._moved(nuggets.reshape(count, n))
         diagonal.copy_(wanted + jitter.start * unit[:, None])
-        L, bad = _cholesky(a)
+        L, bad = self._cholesky(a)
         units, failed = torch.stack([unit, bad.double()]).cpu().numpy()
         relative = np.full(count, jitter.start)
         if failed.any():
-            _add_jitter(a, L, wanted, unit, relative, np.flatnonzero(failed), jitter, list(np.ndindex(batch)))
+            self._add_jitter(a, L, wanted, unit, relative, np.flatnonzero(failed), jitter, list(np.ndindex(batch)))
         return TorchFactor(
             L.reshape(*batch, n, n),
             read_only((relative * units).reshape(batch)),
             read_only(relative.reshape(batch)),
         )
+
+    def _cholesky(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
+        # A batched routine gives each matrix a small part of the device.
+        if len(a) <= FEW and a.shape[-1] >= self._large // 2:
+            factors, infos = zip(*(torch.linalg.cholesky_ex(matrix) for matrix in a), strict=True)
+            L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
+        else:
+            L, info = torch.linalg.cholesky_ex(a)
+        # libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
+        return L, (info != 0) | ~torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all(-1)
+
+    def _add_jitter(
+        self,
+        a: Tensor,
+        L: Tensor,
+        wanted: Tensor,
+        unit: Tensor,
+        relative: Array,
+        failed: Integers,
+        jitter: Jitter,
+        names: list[tuple[int, ...]],
+    ) -> None:
+        """Factor the matrices of a (B, N, N) with too small a first jitter, into L, and set their `relative` jitter.
+
+        wanted: (B, N), the diagonals without jitter. unit: (B,), of the jitter.
+        """
+        n = a.shape[-1]
+        errors: dict[int, ValueError] = {}
+        for which, _ in _blocks(len(failed), n, max(self._block, n * n)):
+            left = failed[which]
+            finite = self._all_finite(a, wanted, left)
+            errors |= {i: not_finite(names[i]) for i in left[~finite]}
+            left, (last, *higher) = left[finite], jitter.ladder()
+            for last in higher:
+                if not len(left):
+                    break
+                part = a if len(left) == len(a) else a[left]
+                part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
+                factors, bad = self._cholesky(part)
+                good = ~bad.cpu().numpy()
+                relative[left[good]] = last
+                if len(left) == len(L) and good.all():
+                    # Without a temporary, since the matrices may fill the memory.
+                    L.copy_(factors)
+                else:
+                    L[left[good]] = factors[np.flatnonzero(good)]
+                left = left[~good]
+            errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
+        if errors:
+            raise errors[min(errors)]
+
+    def _all_finite(self, a: Tensor, wanted: Tensor, which: Integers) -> Booleans:
+        """Whether the matrices `which` of a (B, N, N), with diagonals (B, N), are finite in their lower triangles."""
+        n = a.shape[-1]
+        finite = torch.isfinite(wanted[which]).all(-1)
+        for _, rows in _blocks(1, n, max(1, self._block // len(which))):
+            below = torch.tril(a[which, rows], rows.start - 1)
+            finite &= torch.isfinite(below).all(-1).all(-1)
+        return np.asarray(finite.cpu().numpy())
 
 
 class TorchFactor(Factor):
@@ -192,68 +258,6 @@ def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
     for i in range(0, count, step):
         for j in range(0, n, most):
             yield slice(i, min(i + step, count)), slice(j, min(j + most, n))
-
-
-def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
-    # A batched routine gives each matrix a small part of the device.
-    if len(a) <= FEW and a.shape[-1] >= LARGE // 2:
-        factors, infos = zip(*(torch.linalg.cholesky_ex(matrix) for matrix in a), strict=True)
-        L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
-    else:
-        L, info = torch.linalg.cholesky_ex(a)
-    # libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
-    return L, (info != 0) | ~torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all(-1)
-
-
-def _add_jitter(
-    a: Tensor,
-    L: Tensor,
-    wanted: Tensor,
-    unit: Tensor,
-    relative: Array,
-    failed: Integers,
-    jitter: Jitter,
-    names: list[tuple[int, ...]],
-) -> None:
-    """Factor the matrices of a (B, N, N) with too small a first jitter, into L, and set their `relative` jitter.
-
-    wanted: (B, N), the diagonals without jitter. unit: (B,), of the jitter.
-    """
-    n = a.shape[-1]
-    errors: dict[int, ValueError] = {}
-    for which, _ in _blocks(len(failed), n, max(BLOCK, n * n)):
-        left = failed[which]
-        finite = _all_finite(a, wanted, left)
-        errors |= {i: not_finite(names[i]) for i in left[~finite]}
-        left, (last, *higher) = left[finite], jitter.ladder()
-        for last in higher:
-            if not len(left):
-                break
-            part = a if len(left) == len(a) else a[left]
-            part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
-            factors, bad = _cholesky(part)
-            good = ~bad.cpu().numpy()
-            relative[left[good]] = last
-            if len(left) == len(L) and good.all():
-                # Without a temporary, since the matrices may fill the memory.
-                L.copy_(factors)
-            else:
-                L[left[good]] = factors[np.flatnonzero(good)]
-            left = left[~good]
-        errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
-    if errors:
-        raise errors[min(errors)]
-
-
-def _all_finite(a: Tensor, wanted: Tensor, which: Integers) -> Booleans:
-    """Whether the matrices `which` of a (B, N, N), with diagonals (B, N), are finite in their lower triangles."""
-    n = a.shape[-1]
-    finite = torch.isfinite(wanted[which]).all(-1)
-    for _, rows in _blocks(1, n, max(1, BLOCK // len(which))):
-        below = torch.tril(a[which, rows], rows.start - 1)
-        finite &= torch.isfinite(below).all(-1).all(-1)
-    return np.asarray(finite.cpu().numpy())
 
 
 def _inverse(L: Tensor) -> Tensor:

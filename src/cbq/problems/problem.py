@@ -269,7 +269,7 @@ class Problem(Immutable):
             A point that ends its worker, or takes longer than `timeout`, fails like any other.
         on_change : a resumed run evaluates a few stored points again. If f returns other values, or the problem has
             another `version`, "raise" a `CheckpointError`, or "reuse" the stored values. "reuse" evaluates nothing
-            again: use it if you know that they are right. A random f (`stochastic=True`) is evaluated again only if it
+            again: use it if the stored values are right. A random f (`stochastic=True`) is evaluated again only if it
             takes `rng`; otherwise fingerprints are compared.
         retries : how often a batch is tried again after its worker died (default: 2), before it is halved to find the
             fatal point.

@@ -1,16 +1,18 @@
 """Pages to hand on: one HTML file each, with charts and sliders, which loads nothing from anywhere.
 
-parts: paragraphs, tables, notices and code as HTML, in which all text is escaped.
+page: paragraphs, tables and notices as HTML, in which all text is escaped; sections, and the file that they make, with
+its style (page.css) and its script (page.js).
 charts: panels of figures and readers, as JSON, which the script of the page draws.
-document: sections, and the file that they make, with its style (page.css) and its script (page.js).
+table: the one table of all results.
 html: tables and boxes for notebooks.
 """
 
 from cbq.report.charts import Reader, figure_html, resolved
-from cbq.report.document import Page, Section, made_with
-from cbq.report.parts import (
+from cbq.report.page import (
     Html,
     Kind,
+    Page,
+    Section,
     bullets,
     capital,
     code,
@@ -19,6 +21,7 @@ from cbq.report.parts import (
     heading,
     html_table,
     joined,
+    made_with,
     notice,
     paragraph,
 )
@@ -35,35 +38,3 @@ from cbq.report.table import (
     sentences,
     write_page,
 )
-
-__all__ = [
-    "NO_COLUMN",
-    "ArrayTable",
-    "Column",
-    "Html",
-    "Kind",
-    "Page",
-    "Reader",
-    "RowTable",
-    "Section",
-    "Table",
-    "bullets",
-    "capital",
-    "code",
-    "digits",
-    "facts",
-    "figure_html",
-    "folded",
-    "heading",
-    "html_table",
-    "in_text",
-    "is_unknown",
-    "joined",
-    "made_with",
-    "notice",
-    "paragraph",
-    "part_of",
-    "resolved",
-    "sentences",
-    "write_page",
-]

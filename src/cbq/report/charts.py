@@ -18,7 +18,7 @@ import numpy as np
 
 from cbq.common import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
 from cbq.plotting import Band, Dots, Heat, Label, Mark, Panel, cut, placed
-from cbq.report.parts import Html, joined, words
+from cbq.report.page import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
 MAX_DECIMALS = 8
@@ -83,7 +83,7 @@ class Reader:
 
 
 def figure_html(panels: Panel | Sequence[Panel], caption: str, *, height: int = 300, **reading: Any) -> Html:
-    """Panels side by side where there is room, each named for those who cannot see it, and a caption.
+    """Panels side by side where there is room, each with a name for screen readers, and a caption.
 
     reading : `reader`, the id of the reader whose place the charts mark, `output`, the index of the quantity drawn as a
         spot, and `slice`, whether panel j has the curves along coordinate j through the place of the reader.

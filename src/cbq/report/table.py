@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 from cbq.common import BLANK, aligned, data_frame, evenly, file_name, short, text
 from cbq.plotting import Drawn
-from cbq.report import html, parts
+from cbq.report import html
 from cbq.report.charts import figure_html
-from cbq.report.document import Page, Section
+from cbq.report.page import Html, Page, Section, code, folded, html_table, joined, paragraph
 
 Format = Callable[[Any], str]
 NOTE = "note"  # the field of rows with remarks, which are numbered in the table and listed below it
@@ -116,9 +116,9 @@ class Table(ABC):
     def _page(self, title: str | None, repeat: str | None) -> Page:
         name = title or type(self).__name__
         drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
-        body = [*drawn, part_of(self, name), *map(parts.paragraph, self._below())]
-        how = [] if repeat is None else [Section("How to repeat it", parts.code(repeat, "how to repeat it"))]
-        return Page(name, "", parts.Html(""), [Section("The table", parts.joined(body)), *how])
+        body = [*drawn, part_of(self, name), *map(paragraph, self._below())]
+        how = [] if repeat is None else [Section("How to repeat it", code(repeat, "how to repeat it"))]
+        return Page(name, "", Html(""), [Section("The table", joined(body)), *how])
 
     def _cells(self, columns: Iterable[Column], below: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """The lines of a table in texts, the first of which is the header, and the sentences below it.
@@ -202,14 +202,14 @@ class RowTable(Table):
         return [*filter(None, [self._legend()]), *numbered, *sentences(self._remarks())]
 
 
-def part_of(table: Table, caption: str, most: int = 40) -> parts.Html:
+def part_of(table: Table, caption: str, most: int = 40) -> Html:
     """A table in a page, with its rows beyond `most` folded."""
     (header, *rows), _ = table._cells(table._in_text(), ())
-    shown = parts.html_table(header, rows[:most], caption, left=table._left)
+    shown = html_table(header, rows[:most], caption, left=table._left)
     if len(rows) <= most:
         return shown
-    rest = parts.html_table(header, rows[most:], caption, left=table._left)
-    return parts.joined([shown, parts.folded(f"{len(rows) - most} more rows", rest)])
+    rest = html_table(header, rows[most:], caption, left=table._left)
+    return joined([shown, folded(f"{len(rows) - most} more rows", rest)])
 
 
 def sentences(remarks: Iterable[str]) -> list[str]:

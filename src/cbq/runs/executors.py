@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from cbq.checkpoint import BatchResult, joined
 from cbq.common import WorkerError, Workers, described, killed_its_workers, require_picklable, workers
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
-from cbq.runs.scheduling import CollectWarning, Outcome, Pool, WorkerLost
+from cbq.runs.scheduling import CollectWarning, Pool, TaskResult, WorkerLost
 
 SHOWN_BATCHES = 4  # in a message
 
@@ -42,7 +42,7 @@ class ExecutorPool(Pool):
         self._pending[future] = task
         future.add_done_callback(self._done.put)
 
-    def finished(self, seconds: float | None = None) -> list[Outcome]:
+    def finished(self, seconds: float | None = None) -> list[TaskResult]:
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             left = workers.CHECK_INTERVAL
@@ -74,7 +74,7 @@ class ExecutorPool(Pool):
     def n_workers(self) -> int:
         return self._workers.count
 
-    def _outcome(self, future: Future[BatchResult]) -> Outcome:
+    def _outcome(self, future: Future[BatchResult]) -> TaskResult:
         try:
             error = future.exception()
         except CancelledError as cancelled:  # by the executor, as Dask does when it loses a task
@@ -83,14 +83,14 @@ class ExecutorPool(Pool):
             error = self._broken(error)
         task = self._pending.pop(future)
         if error is None:
-            return Outcome(future.result())
+            return TaskResult(future.result())
         if isinstance(error, IntegrandError | WorkerError | KeyboardInterrupt):
-            return Outcome(None, None, error)
+            return TaskResult(None, None, error)
         lost = WorkerLost(described(error), f_to_blame=False)
         if killed_its_workers(error):
             lost = WorkerLost("ended each worker that evaluated it", certain=False, final=True)
         lost.__cause__ = error
-        return Outcome(None, task, lost)
+        return TaskResult(None, task, lost)
 
     def _broken(self, error: BrokenExecutor) -> WorkerError:
         batches = [str(task.batch) for task in self._pending.values()][:SHOWN_BATCHES]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cbq.checkpoint import BatchResult, joined
 from cbq.common import WorkerError, described, refuse_unpicklable
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
-from cbq.runs.scheduling import PART_SECONDS, Outcome, Pool, WorkerLost
+from cbq.runs.scheduling import PART_SECONDS, Pool, TaskResult, WorkerLost
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -80,7 +80,7 @@ class ProcessPool(Pool):
             self._workers.append(worker)
         worker.begin(task)  # if that fails, `finished` finds it dead
 
-    def finished(self, seconds: float | None = None) -> list[Outcome]:
+    def finished(self, seconds: float | None = None) -> list[TaskResult]:
         from multiprocessing.connection import wait
 
         until = None if seconds is None else time.monotonic() + seconds
@@ -157,7 +157,7 @@ class _Worker:
         # Results of single points may be held back, and have not taken longer than that.
         return self._since + (self._timeout * self.task.n if self._in_batches else self._timeout + PART_SECONDS)
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> TaskResult | None:
         """What has happened since the last time; None if nothing has."""
         there = self.process.is_alive()  # asked first, since it may end after its last message
         try:
@@ -179,17 +179,17 @@ class _Worker:
             return self._lost(WorkerLost(f"took longer than timeout = {self._timeout:g} s", final=True))
         return None
 
-    def _told(self, message: Message) -> Outcome:
+    def _told(self, message: Message) -> TaskResult:
         task, done = self.task, 0 if message.result is None else len(message.result.f)
         left = None if task is None else task.after(done)
         self.task = None if message.idle else left
         if message.error is not None:
             message.error.__cause__ = RemoteTraceback(message.details)
-            return Outcome(message.result, None, message.error)
-        return Outcome(message.result, left if message.idle else None)
+            return TaskResult(message.result, None, message.error)
+        return TaskResult(message.result, left if message.idle else None)
 
-    def _lost(self, error: WorkerLost) -> Outcome:
-        outcome, self.task = Outcome(None, self.task, error), None
+    def _lost(self, error: WorkerLost) -> TaskResult:
+        outcome, self.task = TaskResult(None, self.task, error), None
         self.kill()
         return outcome
 

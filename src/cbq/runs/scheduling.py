@@ -51,7 +51,7 @@ class WorkerLost(Exception):
         self.f_to_blame, self.certain, self.final = f_to_blame, certain, final
 
 
-class Outcome(NamedTuple):
+class TaskResult(NamedTuple):
     """What became of a task, or of a part of it.
 
     result: what was evaluated. left: what was not, and is nobody's task now. error: why.
@@ -82,7 +82,7 @@ class Pool(ABC):
         """Give a task to a worker; the attempts of a task are numbered from 0."""
 
     @abstractmethod
-    def finished(self, seconds: float | None = None) -> list[Outcome]:
+    def finished(self, seconds: float | None = None) -> list[TaskResult]:
         """Wait until something has finished, for this many seconds at most, or until `wake`; and return it."""
 
     @abstractmethod
@@ -189,7 +189,7 @@ class Scheduler:
             on_finished(joined(self._unreported))
             self._unreported.clear()  # only now, so that an interrupt does not lose them
 
-    def _take(self, outcomes: Sequence[Outcome]) -> None:
+    def _take(self, outcomes: Sequence[TaskResult]) -> None:
         """Keep results, and queue again what is left of tasks; raise if f failed, or if a task must not be retried."""
         self._unreported += [outcome.result for outcome in outcomes if outcome.result is not None]
         for _, left, error in outcomes:

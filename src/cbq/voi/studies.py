@@ -15,7 +15,7 @@ from scipy.special import bdtr, ndtr, pdtr
 
 from cbq.common import Array, as_array, called, finite, flag, is_number, listed, named, number, shown
 
-__all__ = ["Binomial", "Custom", "Normal", "Poisson", "Study", "Survival", "Trial"]
+__all__ = ["BinomialCount", "Custom", "Normal", "PoissonCount", "Study", "Survival", "Trial"]
 
 Columns = Mapping[str, Array]  # inputs (N,) by name
 MAX_CELLS = 512  # of the results of a study: larger numbers of events are grouped, and means rounded
@@ -29,7 +29,7 @@ class Study(ABC):
 
     Examples
     --------
-    >>> isinstance(cbq.voi.studies.Binomial(), cbq.voi.studies.Study)
+    >>> isinstance(cbq.voi.studies.BinomialCount(), cbq.voi.studies.Study)
     True
     """
 
@@ -136,13 +136,13 @@ class Normal(Study):
 
 
 @dataclass(frozen=True)
-class Binomial(_Growing):
+class BinomialCount(_Growing):
     """The number of events among `size` participants, of which the input is the probability.
 
     Examples
     --------
-    >>> cbq.voi.studies.Binomial()
-    Binomial()
+    >>> cbq.voi.studies.BinomialCount()
+    BinomialCount()
     """
 
     def check(self, columns: Columns) -> None:
@@ -164,15 +164,15 @@ class Binomial(_Growing):
 
 
 @dataclass(frozen=True)
-class Poisson(_Growing):
+class PoissonCount(_Growing):
     """The number of events in an exposure of `size` units, of which the input is the rate.
 
     exposure : of each participant, such as years under observation.
 
     Examples
     --------
-    >>> cbq.voi.studies.Poisson(exposure=0.5)
-    Poisson(exposure=0.5)
+    >>> cbq.voi.studies.PoissonCount(exposure=0.5)
+    PoissonCount(exposure=0.5)
     """
 
     exposure: float = 1.0
@@ -264,7 +264,7 @@ class Trial(Study):
 
     Examples
     --------
-    >>> arms = [cbq.voi.studies.Binomial(), cbq.voi.studies.Binomial()]
+    >>> arms = [cbq.voi.studies.BinomialCount(), cbq.voi.studies.BinomialCount()]
     >>> cbq.voi.studies.Trial(arms, ratio=(1, 2)).participants(50, 2)
     150.0
     """
@@ -372,7 +372,10 @@ class Custom(Study):
         return found
 
 
-STUDIES: dict[str, type[Study]] = {"binomial": Binomial, "poisson": Poisson}  # by name, those without arguments
+STUDIES: dict[str, type[Study]] = {
+    "binomial": BinomialCount,
+    "poisson": PoissonCount,
+}  # by name, those without arguments
 
 
 def as_study(study: Any, name: str = "study") -> Study:
@@ -384,7 +387,7 @@ def as_study(study: Any, name: str = "study") -> Study:
     if callable(study) and not isinstance(study, type):
         return Custom(study)
     raise TypeError(
-        f"{name} must be a study of cbq.voi.studies, such as Binomial() or Normal(sd=2.0), the name of one "
+        f"{name} must be a study of cbq.voi.studies, such as BinomialCount() or Normal(sd=2.0), the name of one "
         f"({listed(STUDIES)}), or a function simulate(row, n, rng), but it is {shown(study)}."
     )
 

@@ -69,7 +69,7 @@ class Part(Protocol):
         """The embeddings (M, n) of its integrals at thetas (M, p) at the nodes (n, D) of another process."""
 
 
-class Wanted(Protocol):
+class LinearFunctionals(Protocol):
     """Linear functionals of f, for each of several processes."""
 
     def of(self, part: Part) -> Embedded:
@@ -162,7 +162,9 @@ class PooledFit(Fit):
             wanted = IntegralsAt(theta, together(self._measures(theta)))
             return self._distributions(wanted, self._average_scales, joint=joint)
 
-    def _distributions(self, wanted: Wanted, common: Sequence[Array], *, joint: bool) -> list[PredictiveDistribution]:
+    def _distributions(
+        self, wanted: LinearFunctionals, common: Sequence[Array], *, joint: bool
+    ) -> list[PredictiveDistribution]:
         """The distribution of each output of M functionals; common: the scales (K,) of an error of each group."""
         found: dict[int, PredictiveDistribution] = {}
         ratios2 = self.calibrated_by.ratios2
@@ -175,7 +177,7 @@ class PooledFit(Fit):
                 found[c] = PredictiveDistribution(locations, np.multiply.outer(ratios2, mine), np.inf)
         return [found[c] for c in self._outputs]
 
-    def _posterior(self, g: int, wanted: Wanted, *, joint: bool) -> tuple[Array, Array]:
+    def _posterior(self, g: int, wanted: LinearFunctionals, *, joint: bool) -> tuple[Array, Array]:
         """The means (M, K) of functionals of the K outputs of group g, and squared scales (K, M), or (K, M, M).
 
         The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
