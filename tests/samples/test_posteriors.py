@@ -9,7 +9,7 @@ import pytest
 
 import cbq
 from cbq.samples import ChainWarning
-from cbq.samples.chains import effective_size, split_rhat
+from cbq.samples.posteriors import effective_size, split_rhat
 from quiet import silent
 from refusals import refusals
 

@@ -187,14 +187,7 @@ class OuterPosterior:
             value, outer_std = at_mean(nodes, mean)
         deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
         return answer(
-            self.fit,
-            nodes.theta,
-            value,
-            value + deviations,
-            outer_std,
-            outer_df=nodes.df,
-            findings=findings,
-            warn=warn,
+            self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings, warn=warn
         )
 
 
