@@ -17,7 +17,7 @@ import pytest
 import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum
-from cbq.checkpoint.intact import STEPS_PER_BYTE
+from cbq.checkpoint.tables import STEPS_PER_BYTE
 from cbq.measures import Gaussian, Uniform
 from tests.checkpoint.test_checkpoint import same
 

@@ -65,7 +65,7 @@ def read_checkpoint(
     options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
     stored = run.settings["bounds"]  # texts, since JSON has no inf
     options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
-    options["names"] = run.settings.get("names") if names is None else names
+    options["names"] = run.settings["names"] if names is None else names
     if run.proposals is not None:
         options["proposal"] = run.proposals.read() if proposal is None else proposal
     elif proposal is not None:
