@@ -55,7 +55,7 @@ def _value_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs]:
         return ["f"], ()
     names = [f"f_{c}" for c in range(len(several))]
     if "f" in columns or set(names) != set(several) or not (several or "failed" in columns):
-        own = f"a column for each of {', '.join(named)}, or " if named else ""
+        own = f"{'columns' if len(named) > 1 else 'a column'} {', '.join(named)}, or " if named else ""
         raise ValueError(
             f"{sheet} must have {own}a column f, or f_0, f_1, ... for several outputs, but it has {present}."
         )

@@ -167,21 +167,16 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _candidates(module: ModuleType) -> list[str]:
-    """The names of the problems in a module, and of its functions that can be called without arguments."""
-    return [
-        name
-        for name, thing in vars(module).items()
-        if isinstance(thing, Problem) or (inspect.isfunction(thing) and _may_build_problem(thing, module))
-    ]
+    """The names of the problems in a module, and of its public functions that can be called without arguments."""
 
+    def builds(function: Any) -> bool:
+        if not inspect.isfunction(function) or function.__module__ != module.__name__:
+            return False
+        needed = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+        return all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in needed)
 
-def _may_build_problem(function: Any, module: ModuleType) -> bool:
-    public = function.__module__ == module.__name__ and not function.__name__.startswith("_")
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return public and all(
-        parameter.default is not parameter.empty or parameter.kind in variadic for parameter in parameters
-    )
+    known = {name: thing for name, thing in vars(module).items() if not name.startswith("_")}
+    return [name for name, thing in known.items() if isinstance(thing, Problem) or builds(thing)]
 
 
 def _short_path(file: Path) -> str:
