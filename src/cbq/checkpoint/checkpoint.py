@@ -82,7 +82,7 @@ class Checkpoint:
             self._require_thetas(thetas)
             require_measures(self.path, "measure of x", measures, self._measures)
             require_measures(self.path, "proposal", proposals or (), self._proposals or ())
-            assert outputs is not None  # else the settings are those of an adaptive run
+            assert outputs is not None  # only an adaptive run has none before its first value
             evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))

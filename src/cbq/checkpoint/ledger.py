@@ -16,7 +16,7 @@ import numpy as np
 
 from cbq.checkpoint import tables
 from cbq.checkpoint.checkpoint import another_run, pack_measures, require_measures, require_settings
-from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, OwnedFile, checksum, connect, damaged, reading
+from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, OwnedFile, connect, damaged, reading
 from cbq.checkpoint.evaluations import BatchResult, Outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.common import Array, file_name
@@ -86,8 +86,7 @@ class Ledger:
         with self._file.writing() as connection:
             tables.write_thetas(connection, first, theta, pack_measures(measures), None)
             for t, point in enumerate(x, first):
-                row = (t, to_bytes(point))
-                connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
+                tables.insert(connection, "asked", t, to_bytes(point))
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
         """Write all of these results, or none; x (n, d) are the points of all runs.
@@ -108,16 +107,13 @@ class Ledger:
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write the record of round k."""
-        text = json.dumps(record, allow_nan=False)
         with self._file.writing() as connection:
-            connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (k, text, checksum(k, text)))
+            tables.insert(connection, "rounds", k, json.dumps(record, allow_nan=False))
 
     def note(self, name: str, record: Any) -> None:
         """Write a note, in place of an earlier one of this name."""
-        text = json.dumps(record, allow_nan=False)
         with self._file.writing() as connection:
-            row = (name, text, checksum(name, text))
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
+            tables.insert(connection, "notes", name, json.dumps(record, allow_nan=False), replace=True)
 
     @property
     def is_open(self) -> bool:
@@ -145,24 +141,15 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
         if settings["design"] != "adaptive":
             raise another_run(path, f"the design is {settings['design']!r} in the file, and it is no adaptive run")
         theta, measures, _ = tables.read_thetas(path, connection, settings["p"])
-        x = []
-        for t, (*row, check) in enumerate(connection.execute("SELECT t, x, checksum FROM asked ORDER BY t")):
-            if checksum(*row) != check or row[0] != t:
-                raise damaged(path, f"run {t} is not what was written")
-            x.append(from_bytes(row[1], (settings["d"],)))
+        asked = tables.rows(path, connection, "asked", "t, x", numbered=True)
+        x = [from_bytes(data, (settings["d"],)) for _, data in asked]
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
         batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
         results = [result for _, result in batches]
         if any(result.batch[1:] != (0, 1) for result in results):
             raise damaged(path, "a run has several points")
-        rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
-        notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
+        rounds = [json.loads(text) for _, text in tables.rows(path, connection, "rounds", "k, json")]
+        notes = {name: json.loads(text) for name, text in tables.rows(path, connection, "notes", "name, json")}
         points = np.stack(x) if x else np.empty((0, settings["d"]))
         return StoredLedger(settings, outputs, theta, points, measures, results, rounds, notes, sources)
-
-
-def _json(path: str, key: Any, text: str, check: int) -> Any:
-    if checksum(key, text) != check:
-        raise damaged(path, f"the record {key!r} is not what was written")
-    return json.loads(text)

@@ -1,4 +1,4 @@
-"""The tables of a checkpoint: what they hold, how they are written, and checks before they are read.
+"""The tables of a checkpoint: their contents, how they are written, and checks before they are read.
 
 meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run, and its
     sources: digests of the parts of the user's functions, null where they are unseen, and the version of the problem.
@@ -91,6 +91,25 @@ def _require_known(path: str, connection: sqlite3.Connection, entries: Sequence[
             raise damaged(path, f"it has a {kind} {str(name)[:MAX_SHOWN]}, which does not belong to it")
 
 
+def insert(connection: sqlite3.Connection, table: str, *row: Any, replace: bool = False) -> None:
+    """Add a row, with its checksum. replace: whether it replaces a row of the same key."""
+    marks = ", ".join("?" * (len(row) + 1))
+    connection.execute(f"INSERT {'OR REPLACE ' * replace}INTO {table} VALUES ({marks})", (*row, checksum(*row)))
+
+
+def rows(
+    path: str, connection: sqlite3.Connection, table: str, columns: str, *, numbered: bool = False
+) -> Iterator[list[Any]]:
+    """The rows of a table, in the order in which they were added, each verified by its checksum.
+
+    numbered: whether the first column counts the rows from 0.
+    """
+    for i, (*row, check) in enumerate(connection.execute(f"SELECT {columns}, checksum FROM {table} ORDER BY rowid")):
+        if checksum(*row) != check or (numbered and row[0] != i):
+            raise damaged(path, f"row {i} of its table {table} was changed")
+        yield row
+
+
 def write_header(
     connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs | None, sources: dict[str, str | None]
 ) -> None:
@@ -98,8 +117,7 @@ def write_header(
     for statement in (*SCHEMA, *LEDGER) if settings["design"] == "adaptive" else SCHEMA:
         connection.execute(statement)
     record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "identity": settings, "sources": sources}
-    text = json.dumps(record, allow_nan=False)
-    connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
+    insert(connection, "meta", json.dumps(record, allow_nan=False))
     write_outputs(connection, outputs)
 
 
@@ -123,10 +141,10 @@ def read_header(
     path: str, connection: sqlite3.Connection
 ) -> tuple[dict[str, Any], Outputs | None, dict[str, str | None]]:
     """The settings of the run, the outputs of its f or None, and its sources."""
-    rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
-    if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
-        raise damaged(path, "its header is not what was written")
-    record = json.loads(rows[0][0])
+    headers = list(rows(path, connection, "meta", "json"))
+    if len(headers) != 1:
+        raise damaged(path, f"it has {len(headers)} headers")
+    record = json.loads(headers[0][0])
     found, version = record["format"], record["version"]
     if (found, version) != (FORMAT, VERSION):
         other = f"{path} has version {version} of the format {found}, and this cbq reads version {VERSION} of {FORMAT}"
@@ -150,21 +168,19 @@ def write_thetas(
     """Add thetas (n, p), numbered from `first` on, with their measures, and with proposals if there are some."""
     ids = _measure_ids(connection, [*measures, *(proposals or ())])
     for t, (theta, measure) in enumerate(zip(thetas, measures, strict=True), first):
-        row = (t, to_bytes(theta), ids[measure])
-        connection.execute("INSERT INTO thetas VALUES (?, ?, ?, ?)", (*row, checksum(*row)))
+        insert(connection, "thetas", t, to_bytes(theta), ids[measure])
     for t, proposal in enumerate(proposals or (), first):
-        connection.execute("INSERT INTO proposals VALUES (?, ?, ?)", (t, ids[proposal], checksum(t, ids[proposal])))
+        insert(connection, "proposals", t, ids[proposal])
 
 
 def _measure_ids(connection: sqlite3.Connection, measures: Iterable[PackedMeasure]) -> dict[PackedMeasure, int]:
     """The number of each measure in the file; measures that it lacks are added."""
-    rows = connection.execute("SELECT id, json, numbers FROM measures")
-    ids = {(text, numbers): number for number, text, numbers in rows}
+    stored = connection.execute("SELECT id, json, numbers FROM measures")
+    ids = {(text, numbers): number for number, text, numbers in stored}
     for measure in measures:
         if measure not in ids:
             ids[measure] = len(ids)
-            row = (ids[measure], *measure, checksum(*measure))
-            connection.execute("INSERT INTO measures VALUES (?, ?, ?, ?)", row)
+            insert(connection, "measures", ids[measure], *measure)
     return ids
 
 
@@ -172,33 +188,16 @@ def read_thetas(
     path: str, connection: sqlite3.Connection, p: int, *, proposals: bool = False
 ) -> tuple[Array, list[PackedMeasure], list[PackedMeasure] | None]:
     """The thetas (T, p), their measures, and proposals if they are asked for; equal ones are one object."""
-    by_id = {}
-    for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM measures"):
-        if checksum(text, numbers) != check or not isinstance(json.loads(text), dict):
-            raise damaged(path, f"measure {number} is not what was written")
-        by_id[number] = (text, numbers)
-    thetas, measures = [], []
-    for t, (*row, check) in enumerate(connection.execute("SELECT t, theta, measure, checksum FROM thetas ORDER BY t")):
-        if checksum(*row) != check or row[0] != t or row[2] not in by_id:
-            raise damaged(path, f"theta index t = {t} is not what was written")
-        thetas.append(from_bytes(row[1], (p,)))
-        measures.append(by_id[row[2]])
-    if not thetas:
-        return np.empty((0, p)), [], None
-    return np.stack(thetas), measures, _read_proposals(path, connection, by_id, len(thetas)) if proposals else None
-
-
-def _read_proposals(
-    path: str, connection: sqlite3.Connection, by_id: dict[int, PackedMeasure], T: int
-) -> list[PackedMeasure]:
-    """The proposals of T thetas."""
-    rows = connection.execute("SELECT t, measure, checksum FROM proposals ORDER BY t").fetchall()
-    for t, (*row, check) in enumerate(rows):
-        if checksum(*row) != check or row[0] != t or row[1] not in by_id:
-            raise damaged(path, f"the proposal of theta index t = {t} is not what was written")
-    if len(rows) != T:
-        raise damaged(path, f"it has {len(rows)} proposals for {T} thetas")
-    return [by_id[number] for _, number, _ in rows]
+    stored = [(text, data) for _, text, data in rows(path, connection, "measures", "id, json, numbers", numbered=True)]
+    if not all(isinstance(json.loads(text), dict) for text, _ in stored):
+        raise damaged(path, "a measure is no JSON object")
+    found = list(rows(path, connection, "thetas", "t, theta, measure", numbered=True))
+    drawn_from = list(rows(path, connection, "proposals", "t, measure", numbered=True)) if proposals else []
+    if proposals and len(drawn_from) != len(found):
+        raise damaged(path, f"it has {len(drawn_from)} proposals for {len(found)} thetas")
+    thetas = [from_bytes(data, (p,)) for _, data, _ in found]
+    of_x, of_points = [stored[k] for *_, k in found], [stored[k] for _, k in drawn_from]
+    return np.stack(thetas) if thetas else np.empty((0, p)), of_x, of_points if proposals else None
 
 
 def write_batch(connection: sqlite3.Connection, x: Array, result: BatchResult) -> None:
@@ -212,12 +211,12 @@ def read_batches(
     path: str, connection: sqlite3.Connection, T: int, d: int, outputs: Outputs, first: int | None = None
 ) -> Iterator[tuple[Array, BatchResult]]:
     """The points (n, d) and results of all batches, or of batches of the `first` thetas, in the order they finished."""
-    condition = "" if first is None else f" WHERE t < {int(first)}"
-    columns = "id, t, start, stop, x, f, failures, checksum"
-    for number, *row, check in connection.execute(f"SELECT {columns} FROM batches{condition} ORDER BY id"):
-        t, start, stop, x, f, text = row
-        if checksum(*row) != check or not (0 <= t < T and 0 <= start < stop):
-            raise damaged(path, f"batch {number} is not what was written")
+    columns = "t, start, stop, x, f, failures"
+    for number, (t, start, stop, x, f, text) in enumerate(rows(path, connection, "batches", columns)):
+        if first is not None and t >= first:
+            continue
+        if not (0 <= t < T and 0 <= start < stop):
+            raise damaged(path, f"batch {number} has points {start} to {stop} of theta {t}")
         points, values = from_bytes(x, (stop - start, d)), from_bytes(f, (stop - start, *outputs))
         failures = {int(i): str(reason) for i, reason in json.loads(text).items()} if text else {}
         failed = np.flatnonzero(rows_not_finite(values)) + start

@@ -265,9 +265,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
         result = values_of_information(**outputs.arguments, **asked)
     result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
     typer.echo(str(result))
-    if beside.out is not None:
-        page = table_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.to_columns(), result.plot, page)
+    _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)
 
 
 def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
@@ -301,10 +299,8 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     if studied.cost is not None:
         benefit = replace(enbs(result, **terms, rng=tables.seed), notes=())
         typer.echo(f"\n{benefit}")
-    if out is not None:
-        shown: EvsiTable | EnbsTable = result if benefit is None else benefit
-        page = study_page(result, benefit, repeat=command_line(context), record=tables.record)
-        _write_beside(out, shown.to_columns(), shown.plot, page)
+    shown: EvsiTable | EnbsTable = result if benefit is None else benefit
+    _write_beside(out, shown.to_columns(), shown.plot, partial(study_page, result, benefit), context, tables)
 
 
 def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -323,9 +319,8 @@ def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
     """
     result, notes = _appendix(context, tables, decisions, beside.out)
     _echo_with_notes("\n\n".join(str(part) for part in (result.icers, result.ceac) if part is not None), notes, result)
-    if beside.out is not None:
-        page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.ceac.to_columns(), result.ceac.plot, page)
+    curve = result.ceac
+    _write_beside(beside.out, curve.to_columns(), curve.plot, partial(appendix_page, result), context, tables)
 
 
 def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -341,11 +336,9 @@ def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
       cbq evpi psa.csv --wtp 0:50000:1000 --out evpi.csv
     """
     result, notes = _appendix(context, tables, decisions, beside.out)
-    level = tables.level
+    level, draw = tables.level, partial(result.evpi.plot, level=tables.level)
     _echo_with_notes(result.evpi.to_text(level), notes, result)
-    if beside.out is not None:
-        page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.evpi.to_columns(level), partial(result.evpi.plot, level=level), page)
+    _write_beside(beside.out, result.evpi.to_columns(level), draw, partial(appendix_page, result), context, tables)
 
 
 def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
@@ -392,11 +385,20 @@ def _echo_with_notes(text: str, notes: Sequence[str], result: Appendix) -> None:
     typer.echo("\n".join([text, *(fill(f"{note}.", NOTE_WIDTH, subsequent_indent="    ") for note in new)]))
 
 
-def _write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
-    """Write a table, and beside it its chart and the page of a report, and say so."""
+def _write_beside(
+    out: Path | None,
+    columns: Mapping[str, Sequence[Any]],
+    draw: Callable[[], Any],
+    make_page: Callable[..., Page],
+    context: typer.Context,
+    tables: Tables,
+) -> None:
+    """Write a table, beside it its chart and a report, and print their names; nothing without a file."""
+    if out is None:
+        return
     write_columns(out, columns)
     chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
-    page.write(str(report))
+    make_page(repeat=command_line(context), record=tables.record).write(str(report))
     typer.echo(f"Written: {out}, {chart}, {report}.")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtri
 
 from cbq.common import Array, Booleans, Integers
-from cbq.samples.posteriors import effective_size
+from cbq.samples.posteriors import effective_draws
 from cbq.samples.probabilities import continuous, some_of, source, uses, without_listed
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Checked:
             return
         N = int(np.min(samples.counts))
         a = transforms.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
-        sizes = [min(effective_size(b), effective_size(np.abs(b))) for b in np.moveaxis(a, -1, 0)]
+        sizes = [min(effective_draws(b), effective_draws(np.abs(b))) for b in np.moveaxis(a, -1, 0)]
         copies = np.maximum(CHAIN_MARGIN * a.shape[0] * N / np.array(sizes), transforms.copies)
         if N < MIN_CHAIN:
             copies = np.maximum(copies, np.max(samples.counts))

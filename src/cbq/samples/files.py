@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq.checkpoint import CheckpointError, read_run
-from cbq.common import Array, Integers, file_name
+from cbq.common import file_name
 from cbq.io import SAMPLES_FILE, Field, IncompatibleFile, Instance, Optional, load_file, save_file
-from cbq.measures import Measure
 from cbq.samples.conditional import Family
-from cbq.samples.findings import Failures, SamplesFinding
+from cbq.samples.findings import Failures
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -60,7 +59,7 @@ def _fields(kind: type[Samples]) -> dict[str, Field]:
 def read_checkpoint(
     path: str | os.PathLike[str], kind: type[Samples], measure: Any, bounds: Any, proposal: Any, names: Any
 ) -> Samples:
-    """The samples of the finished batches of a run; the measures and proposals that are passed must be those of it."""
+    """The samples of the finished batches of a run; given measures and proposals must agree with the file."""
     run = read_run(file_name(path, "path"))
     options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
     stored = run.settings["bounds"]  # texts, since JSON has no inf
@@ -79,7 +78,7 @@ def read_checkpoint(
 
 
 def other_measures(family: Family | None, why: str) -> ValueError:
-    """The error for measures, of a family or of the file itself, that contradict the saved samples."""
+    """The error for measures, from a family or the file itself, that contradict the saved samples."""
     if family is None:
         return ValueError(f"its measures do not match its points: {why}")
     return IncompatibleFile(
@@ -106,30 +105,18 @@ def read_samples(samples: Samples) -> dict[str, Any]:
     }
 
 
-def build_samples(
-    cls: type[Samples],
-    family: Family | None,
-    *,
-    theta: Array,
-    counts: Integers,
-    x: Array,
-    f: Array,
-    single: bool,
-    log_density: Array,
-    measure: Measure | tuple[Measure, ...] | None,
-    log_weights: Array | None,
-    findings: tuple[SamplesFinding, ...],
-    **options: Any,
-) -> Samples:
-    """The samples with the measures of `family`, or else of the file; points must have these log densities (n,)."""
+def build_samples(cls: type[Samples], family: Family | None, **fields: Any) -> Samples:
+    """The samples with the measures of `family`, or else of the file; points must have the saved log densities."""
+    theta, x, f, measure, log_density = (fields.pop(name) for name in ("theta", "x", "f", "measure", "log_density"))
+    recorded = {name: fields.pop(name) for name in ("log_weights", "findings")}
     if family is None and measure is None:
         raise FamilyNeeded("holds a fit that needs the measure of x at any theta, and a file holds no code.")
     if isinstance(measure, tuple) and len(measure) == 1:
         measure = measure * len(theta)
-    cuts = np.cumsum(counts)[:-1]
-    points, values = np.split(x, cuts), np.split(f[:, 0] if single else f, cuts)
+    cuts = np.cumsum(fields.pop("counts"))[:-1]
+    points, values = np.split(x, cuts), np.split(f[:, 0] if fields.pop("single") else f, cuts)
     try:
-        samples = cls(theta, points, values, measure if family is None else family, **options)
+        samples = cls(theta, points, values, measure if family is None else family, **fields)
     except (ValueError, TypeError) as error:
         raise other_measures(family, str(error)) from error
     computed = samples.log_density()
@@ -138,4 +125,4 @@ def build_samples(
         i = int(np.argmax(other))
         point = f"at theta = {theta[samples.owners[i]]} the log density of a point is {computed[i]:.6g}"
         raise other_measures(family, f"{point}, but in the fit it is {log_density[i]:.6g}.")
-    return samples._replaced(log_weights=log_weights, findings=findings)
+    return samples._replaced(**recorded)

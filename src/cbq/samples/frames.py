@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common import Array, Booleans, data_frame, real, rows_not_finite, shown
+from cbq.common import Array, Booleans, data_frame, rows_not_finite, shown
 from cbq.report import html
 from cbq.samples.arrays import equal_rows
 from cbq.samples.findings import Failures, in_brief
@@ -79,14 +79,10 @@ def _columns(frame: Any) -> dict[str, Array]:
             f"from_frame takes a table with named columns, such as a pandas or polars DataFrame or a mapping from "
             f"names to columns of numbers, but a {type(frame).__name__} arrived."
         )
-    if repeated := columns.repeated():
-        raise ValueError(f"the table has several columns called {', '.join(map(repr, repeated))}: rename them.")
-    table = {name: real(columns.take(i), f"column {shown(name)}") for i, name in enumerate(columns.labels)}
-    lengths = {len(column) for column in table.values() if column.ndim == 1}
-    if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
-        shapes = {name: column.shape for name, column in table.items()}
-        raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")
-    return table
+    numbers = columns.numbers(columns.labels, "the table")
+    if not len(numbers):
+        raise ValueError("the table must have a row for each point, but it is empty.")
+    return dict(zip(columns.labels, numbers.T, strict=True))
 
 
 def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # attributes that must agree
 # The sum has the first of these designs that either one has. Adaptive points bias every average, so they come first:
-# the warning that standard errors are invalid covers the warning of Markov chains that they are too small.
+# their warning, that standard errors are invalid, covers the warning of Markov chains.
 DESIGNS: tuple[Design, ...] = ("adaptive", "mcmc", "sobol", "iid")
 
 
@@ -31,7 +31,7 @@ def joined(one: Samples, other: Samples) -> Samples:
         require_same(name, getattr(one, name), getattr(other, name))
     at = find_thetas(other.theta, one.theta)
     new = np.flatnonzero(at < 0)
-    rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among those of both
+    rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among all thetas
     owners = np.concatenate([one.owners, rank[other.owners]])
     rows = np.argsort(owners, kind="stable")
     theta = np.concatenate([one.theta, other.theta[new]])

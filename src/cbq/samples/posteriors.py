@@ -52,25 +52,22 @@ def read_posteriors(
         )
     chains = [Chains.of(draws, _text(theta), group) for draws, theta in zip(data.values(), thetas, strict=True)]
     posteriors = [_posterior(chain, theta, value, x, score, thin) for chain, theta in zip(chains, thetas, strict=True)]
-    problems = zip((problem for *_, problem in posteriors), chains, thetas, strict=True)
     findings = tuple(
-        SamplesFinding("convergence", f"at theta = {chain.theta}, {problem}.", theta)
-        for problem, chain, theta in problems
+        SamplesFinding("convergence", f"at theta = {_text(theta)}, {problem}.", theta)
+        for (*_, problem), theta in zip(posteriors, thetas, strict=True)
         if problem is not None
     )
     if findings:
         text = in_brief(findings, "convergence", len(thetas))
         warnings.warn(f"{text} Run longer or more chains.", ChainWarning, stacklevel=3)
-    measures = measure
     if measure is None and score is not None:
-        measures = [
-            Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None
-        ]
+        known = [_KnownScores(x, s) for x, _, s, _ in posteriors if s is not None]
+        measure = [Unnormalised(score=each, dim=posteriors[0][0].shape[-1]) for each in known]
     arguments = {
         "theta": np.stack(thetas),
         "x": [points for points, *_ in posteriors],
         "f": [f for _, f, *_ in posteriors],
-        "measure": measures,
+        "measure": measure,
         "names": _with_labels(names, _labels(chains[0], x), len(thetas[0]), posteriors[0][1]),
     }
     return arguments, findings
@@ -104,26 +101,25 @@ def _posterior(
         _check_scores(draws, scores, chains.theta)
     problem = mixing_problem(draws, _labels(chains, x))
     step = stride(np.concatenate([draws, f], axis=-1), thin)
-    flat = [None if array is None else array[:, ::step].reshape(-1, array.shape[-1]) for array in (draws, f, scores)]
-    points, values, kept = flat
-    assert points is not None
-    assert values is not None
-    return points, values[:, 0] if values.shape[1] == 1 else values, kept, problem
+
+    def thinned(array: Array) -> Array:
+        return array[:, ::step].reshape(-1, array.shape[-1])
+
+    values = thinned(f)[:, 0] if f.shape[-1] == 1 else thinned(f)
+    return thinned(draws), values, None if scores is None else thinned(scores), problem
 
 
 def _names(given: Any, what: str, alternative: str = "") -> list[str]:
     """The names of variables: one, or several."""
-    names = [given] if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
-    if not names or not all(isinstance(name, str) for name in names):
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a name, a list of names{alternative}, but it is {shown(given)}.")
-    return names
+    return list(names)
 
 
 def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: str) -> Array:
     """The values (chains, draws, k) of f or of the score: variables by name, or a function of x (n, d) and theta."""
-    if isinstance(source, str):
-        values = chains.array(source, what)
-    elif callable(source):
+    if callable(source):
         flat = draws.reshape(-1, draws.shape[-1])
         values = real(called(source, what, flat, theta), f"the output of {what}")
         if values.ndim not in (1, 2) or len(values) != len(flat):
@@ -142,13 +138,12 @@ def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: st
 
 def _check_scores(x: Array, s: Array, theta: str) -> None:
     """Raise unless scores belong to draws, both (chains, draws, d): E s = 0 and E[(x - E x) s'] = -1, the identity."""
-    centred = x - np.mean(x, axis=(0, 1))
-    d = x.shape[-1]
+    centred, d, tiny = x - np.mean(x, axis=(0, 1)), x.shape[-1], np.finfo(float).tiny
     products = centred[..., :, None] * s[..., None, :]  # (chains, draws, d, d)
     moments = np.mean(products, axis=(0, 1))
-    sizes = np.array([effective_size(s[..., j]) for j in range(d)])
-    error = np.sqrt(np.var(products, axis=(0, 1)) / np.maximum(sizes, 1.0))
-    scale = np.std(x, axis=(0, 1))[:, None] / np.maximum(np.std(x, axis=(0, 1)), np.finfo(float).tiny)
+    sizes = np.maximum([effective_draws(s[..., j]) for j in range(d)], 1.0)
+    error = np.sqrt(np.var(products, axis=(0, 1)) / sizes)
+    scale = np.std(x, axis=(0, 1))[:, None] / np.maximum(np.std(x, axis=(0, 1)), tiny)
     wrong = np.abs(moments + np.eye(d)) > np.maximum(REFUSED * scale, STANDARD_ERRORS * error)
     diagonal = np.diagonal(moments)
     rule = "the score is the gradient of log p(x) by x, at the draws themselves, in their units and order"
@@ -164,8 +159,8 @@ def _check_scores(x: Array, s: Array, theta: str) -> None:
             f"the scores at theta = {theta} do not belong to the draws: for coordinate {j}, E[x s'] is "
             f"{diagonal[j]:.2f}, where -1 is expected{guess}. Note that {rule}, for a p that vanishes at the ends of x."
         )
-    mean, unit = np.mean(s, axis=(0, 1)), np.std(s, axis=(0, 1)) / np.sqrt(np.maximum(sizes, 1.0))
-    off = np.abs(mean) / np.maximum(unit, np.finfo(float).tiny)
+    mean, unit = np.mean(s, axis=(0, 1)), np.std(s, axis=(0, 1)) / np.sqrt(sizes)
+    off = np.abs(mean) / np.maximum(unit, tiny)
     if np.any(off > STANDARD_ERRORS):
         j = int(np.argmax(off))
         raise ValueError(
@@ -263,7 +258,7 @@ def stride(draws: Array, thin: Thin) -> int:
     """The thinning interval for draws (chains, draws, k); for "auto", the number of draws per independent draw."""
     if isinstance(thin, str) and thin == "auto":
         total = draws.shape[0] * draws.shape[1]
-        worth = min(effective_size(draws[..., j]) for j in range(draws.shape[-1]))
+        worth = min(effective_draws(draws[..., j]) for j in range(draws.shape[-1]))
         return int(np.clip(np.floor(total / max(worth, 1.0)), 1, draws.shape[1]))
     if not is_whole(thin, 1):
         raise ValueError(f"thin must be 'auto' or a positive integer, but it is {shown(thin)}.")
@@ -274,7 +269,7 @@ def mixing_problem(draws: Array, names: Sequence[str]) -> str | None:
     """Why chains (chains, draws, k) of components with these names are unreliable; None if they are not."""
     kept = [j for j in range(draws.shape[-1]) if np.ptp(draws[..., j]) > 0]
     rhats = {names[j]: split_rhat(draws[..., j]) for j in kept}
-    sizes = {names[j]: effective_size(draws[..., j]) for j in kept}
+    sizes = {names[j]: effective_draws(draws[..., j]) for j in kept}
     if rhats and max(rhats.values()) > MAX_RHAT:
         name = max(rhats, key=lambda label: rhats[label])
         return f"R-hat of {name} is {rhats[name]:.3f}, above {MAX_RHAT}: the chains have not converged"
@@ -295,7 +290,7 @@ def split_rhat(draws: Array) -> float:
     return max(_rhat(_normal_scores(_split(values))) for values in (draws, folded))
 
 
-def effective_size(draws: Array) -> float:
+def effective_draws(draws: Array) -> float:
     """The effective sample size of the ranks of draws (chains, draws), by Geyer's method."""
     z = _normal_scores(_split(draws))
     chains, n = z.shape
