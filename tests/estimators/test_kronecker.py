@@ -15,7 +15,7 @@ from cbq.gp.pooled import ExactGP, IntegralPosterior
 from cbq.kernels import RBF, Matern, TensorProduct, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Gamma, Gaussian, LogNormal, Product, TruncatedGaussian, Uniform
-from cbq.samples.shared_design import common_points
+from cbq.samples.probabilities import common_points
 
 NONE = Jitter(start=0.0)
 

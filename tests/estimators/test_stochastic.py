@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 
 import cbq
 from cbq.checkpoint import CheckpointError
-from cbq.checkpoint.database import checksum
 from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.runs import IntegrandError
 
@@ -179,16 +176,6 @@ def test_a_run_that_resumes_must_agree_on_what_is_random(tmp_path):
     plain.collect(**SIZE, checkpoint=path)
     with pytest.raises(CheckpointError, match="stochastic is False in the file, and True was asked for"):
         problem(lambda x, theta: x[:, 0]).collect(**SIZE, checkpoint=path)
-    connection = sqlite3.connect(path)  # a file from before the word
-    (text,) = connection.execute("SELECT json FROM meta").fetchone()
-    header = json.loads(text)
-    del header["identity"]["stochastic"], header["identity"]["bounds"]
-    connection.execute("UPDATE meta SET json = ?, checksum = ?", (json.dumps(header), checksum(json.dumps(header))))
-    connection.commit()
-    connection.close()
-    assert plain.collect(**SIZE, checkpoint=path, progress=False).stochastic is False
-    read = cbq.Samples.from_checkpoint(path)
-    assert (read.stochastic, read.bounds) == (False, None)
 
 
 def test_a_checkpoint_gives_back_what_was_said_of_f(tmp_path):

@@ -9,7 +9,7 @@ from scipy.special import expit
 import cbq
 from cbq.estimators.base import registrations
 from cbq.measures import Gaussian, Uniform
-from cbq.samples.agreement import bounds_contradictions
+from cbq.samples.bounds import bounds_contradictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 ESTIMATORS = {each.name: each.create for each in registrations()}

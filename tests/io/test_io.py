@@ -54,8 +54,8 @@ from cbq.measures import (
     from_scipy,
 )
 from cbq.samples import Failures
+from cbq.samples.conditional import UnknownMeasure
 from cbq.samples.findings import SamplesFinding
-from cbq.samples.unknown import UnknownMeasure
 
 pytestmark = [  # fits to hardly any samples are quick to save
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")

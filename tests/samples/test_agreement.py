@@ -24,8 +24,8 @@ from cbq.measures import (
     Unnormalised,
 )
 from cbq.measures.base import as_measure
-from cbq.samples import uniformity
-from cbq.samples.uniformity import Transforms
+from cbq.samples import agreement as uniformity
+from cbq.samples.agreement import Transforms
 
 T, N = 12, 40
 

@@ -225,7 +225,7 @@ def test_tables_without_rows_yet_and_repeated_columns_are_refused():
     twice = pd.DataFrame(np.zeros((3, 3)), columns=["dose", "age", "dose"])
     with pytest.raises(ValueError, match="theta has several columns 'dose'"):
         FIT.predict(twice)
-    with pytest.raises(ValueError, match="several columns called 'x'"):
+    with pytest.raises(ValueError, match="several columns 'x'"):
         cbq.Samples.from_frame(pd.DataFrame(np.zeros((3, 4)), columns=["theta", "x", "x", "f"]))
 
 

@@ -162,9 +162,9 @@ problem = cbq.Problem(
 
 
 def test_the_command_line_asks_and_is_told_by_names(tmp_path):
-    (tmp_path / "simulator.py").write_text(SIMULATOR)
+    (tmp_path / "stock_simulator.py").write_text(SIMULATOR)
     run, points = tmp_path / "run.sqlite", tmp_path / "points.csv"
-    ok("ask", run, "--problem", f"{tmp_path / 'simulator.py'}:problem", "--out", points)
+    ok("ask", run, "--problem", f"{tmp_path / 'stock_simulator.py'}:problem", "--out", points)
     with open(points, newline="", encoding="utf-8") as file:
         asked = list(csv.DictReader(file))
     assert list(asked[0]) == ["id", "stock; level", "demand, [units]"]

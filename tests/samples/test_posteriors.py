@@ -9,7 +9,7 @@ import pytest
 
 import cbq
 from cbq.samples import ChainWarning
-from cbq.samples.chains import effective_size, split_rhat
+from cbq.samples.posteriors import effective_draws, split_rhat
 from quiet import silent
 from refusals import refusals
 
@@ -119,15 +119,15 @@ def test_diagnostics_are_those_of_arviz(draws):
     x = draws[THETA[0]]
     for chains in (x, x + 0.1 * np.arange(4)[:, None], x[:, :101], x**3):
         assert split_rhat(chains) == pytest.approx(float(arviz.rhat(chains)), rel=1e-10)
-        assert effective_size(chains) == pytest.approx(float(arviz.ess(chains)), rel=0.02)
+        assert effective_draws(chains) == pytest.approx(float(arviz.ess(chains)), rel=0.02)
 
 
 def test_thinning_keeps_about_as_many_draws_as_are_independent(draws):
     mu = draws[THETA[0]]
     samples = cbq.Samples.from_arviz({0.5: {"mu": mu}}, "mu")
-    worth = effective_size(mu)
+    worth = effective_draws(mu)
     assert worth <= samples.n_evaluations <= 2 * worth
-    assert effective_size(samples.points(0).reshape(4, -1)) > 0.6 * samples.n_evaluations
+    assert effective_draws(samples.points(0).reshape(4, -1)) > 0.6 * samples.n_evaluations
 
 
 def test_draws_without_scores_serve_regressions_but_not_quadrature(draws):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
 import numpy as np
@@ -293,18 +292,10 @@ def test_a_run_resumes_and_extends_with_its_proposal_only(tmp_path):
         cbq.Samples.from_checkpoint(path, proposal=family)
 
 
-def test_a_file_without_proposals_is_one_that_older_versions_read(tmp_path):
-    plain, weighted = tmp_path / "plain.sqlite", tmp_path / "weighted.sqlite"
-    problem().collect(**SIZE, checkpoint=plain)
-    problem().collect(**SIZE, checkpoint=weighted, proposal=wide)
-    versions = []
-    for path in (plain, weighted):
-        connection = sqlite3.connect(path)
-        versions.append(json.loads(connection.execute("SELECT json FROM meta").fetchone()[0])["version"])
-        connection.close()
-    assert versions == [3, 4]
+def test_a_file_without_proposals_takes_none(tmp_path):
+    problem().collect(**SIZE, checkpoint=tmp_path / "run.sqlite")
     with pytest.raises(CheckpointError, match="not of a proposal: leave proposal out"):
-        cbq.Samples.from_checkpoint(plain, proposal=wide)
+        cbq.Samples.from_checkpoint(tmp_path / "run.sqlite", proposal=wide)
 
 
 def test_a_proposal_that_is_code_must_be_passed_again(tmp_path):

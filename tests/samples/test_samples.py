@@ -24,9 +24,8 @@ from cbq.measures import (
     Unnormalised,
 )
 from cbq.samples import Samples
-from cbq.samples.arrays import units
+from cbq.samples.arrays import MIN_SPREAD, spread, units
 from cbq.samples.conditional import find_thetas
-from cbq.samples.samples import MIN_SPREAD, spread
 
 RNG = np.random.default_rng(7)
 THETA = RNG.uniform(1, 3, (4, 2))

@@ -5,23 +5,3 @@ from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, joined, require_outputs
 from cbq.checkpoint.ledger import Ledger, StoredLedger, read_ledger
 from cbq.checkpoint.tables import from_bytes
-
-__all__ = [
-    "LOCK_TIMEOUT",
-    "Batch",
-    "BatchResult",
-    "Checkpoint",
-    "CheckpointError",
-    "Evaluations",
-    "Ledger",
-    "Outputs",
-    "StoredLedger",
-    "describe_measure",
-    "from_bytes",
-    "joined",
-    "pack_measures",
-    "read_ledger",
-    "read_run",
-    "reading",
-    "require_outputs",
-]

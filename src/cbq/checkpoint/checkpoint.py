@@ -1,4 +1,4 @@
-"""A run in a file: resuming it, if it is the run that is asked for, and reading what it has finished."""
+"""A run in a file: resuming it, unless the file belongs to another run, and reading its finished evaluations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from cbq.checkpoint import tables
-from cbq.checkpoint.database import CheckpointError, connect, reading
-from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
-from cbq.checkpoint.owned import OwnedFile
+from cbq.checkpoint.database import CheckpointError, OwnedFile, connect, damaged, reading
+from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs, require_outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
-from cbq.common import Array, Booleans, Integers, file_name, shown_seed
+from cbq.common import Array, Booleans, Integers, file_name, rows_not_finite, shown_seed
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
 
@@ -43,8 +43,8 @@ class Checkpoint:
     A run has settings, thetas (T, p), and at each of them a measure of x, and a proposal if points are drawn from one.
     T may grow, the rest is fixed.
 
-    sources: what the run depends on besides, such as fingerprints of functions of the user; after `restore`, those in
-    the file.
+    sources: fingerprints of the user's functions and the version of the problem; after `restore`, the sources in the
+    file.
     """
 
     def __init__(
@@ -57,16 +57,14 @@ class Checkpoint:
         sources: dict[str, str | None],
     ) -> None:
         self.path, self._settings, self._thetas = file_name(path, "checkpoint"), settings, thetas
-        self._measures, self._proposals = (
-            pack_measures(measures),
-            None if proposals is None else pack_measures(proposals),
-        )
+        self._measures = pack_measures(measures)
+        self._proposals = None if proposals is None else pack_measures(proposals)
         self.sources = sources
         self._T = 0  # thetas in the file
         self._file = OwnedFile(self.path, tables.is_empty)
 
     def restore(self, evaluations: Evaluations) -> None:
-        """Fill in what is finished, or raise a CheckpointError if the file belongs to another run.
+        """Fill in the finished evaluations, or raise a CheckpointError if the file belongs to another run.
 
         Points are taken from the file, too, since f was evaluated there.
         """
@@ -78,11 +76,13 @@ class Checkpoint:
             require_settings(self.path, settings, self._settings)
             p, has_proposals = self._thetas.shape[1], settings["proposal"]
             thetas, measures, proposals = tables.read_thetas(self.path, connection, p, proposals=has_proposals)
+            if not len(thetas):
+                raise damaged(self.path, "it has no thetas")
             self._T = len(thetas)
             self._require_thetas(thetas)
             require_measures(self.path, "measure of x", measures, self._measures)
             require_measures(self.path, "proposal", proposals or (), self._proposals or ())
-            assert outputs is not None  # else the settings are those of an adaptive run
+            assert outputs is not None  # only an adaptive run has none before its first value
             evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))
@@ -103,7 +103,7 @@ class Checkpoint:
         self._T = T
 
     def write_sources(self, sources: dict[str, str | None]) -> None:
-        """Replace what the run depends on, in the header if there is one yet."""
+        """Replace the sources of the run, in the header, too, if there is one yet."""
         self.sources = sources
         if not self._file.is_empty:
             with self._file.writing() as connection:
@@ -137,24 +137,19 @@ class Checkpoint:
 
 
 def require_settings(path: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Raise unless the settings of a run in a file are those that are asked for."""
-    differences = [
-        f"{label} is {_shown_setting(name, stored)} in the file, and {_shown_setting(name, asked)} was asked for"
-        for name, label in SETTINGS.items()
-        if stored.get(name) != asked.get(name)
-    ]
+    """Raise unless the run in a file has the settings that are asked for."""
+    differences = []
+    for name, label in SETTINGS.items():
+        one, other = stored.get(name), asked.get(name)
+        if one != other:  # the seed is shown as it was passed, not as the numbers that it gives
+            a, b = (shown_seed(each) if name == "seed" and each is not None else repr(each) for each in (one, other))
+            differences.append(f"{label} is {a} in the file, and {b} was asked for")
     if differences:
         raise another_run(path, "; ".join(differences))
 
 
-def _shown_setting(name: str, settings: dict[str, Any]) -> str:
-    """A setting for people: the seed as it was passed, and not as the words that it gives."""
-    found = settings.get(name)
-    return shown_seed(found) if name == "seed" and found is not None else repr(found)
-
-
 def require_measures(path: str, name: str, stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> None:
-    """Raise unless the measures of a run in a file are those that are asked for, as far as there are both."""
+    """Raise unless the measures in a file equal the measures that are asked for, at all thetas that have both."""
     for t, (one, other) in enumerate(zip(stored, asked, strict=False)):
         if not _same_measure(one, other):
             difference = f"is {describe_measure(one)} in the file, and {describe_measure(other)} was asked for"
@@ -171,10 +166,11 @@ def another_run(path: str, difference: str) -> CheckpointError:
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """What a checkpoint holds: theta (T, p), points, T arrays (N_t, d), and values, T arrays (N_t, *outputs).
+    """The finished evaluations of a run: theta (T, p), points, T arrays (N_t, d), and values, T arrays (N_t, *outputs).
 
-    Points at which f failed or was not evaluated are left out, and so are thetas without any value. failed: all thetas
-    of the file, and for each of them the points at which f failed, and those with a value.
+    Points without a value are left out, and so are thetas without any. proposals: the measures that points were drawn
+    from, if not from the measures of x. failed: all thetas of the file, and for each of them the points at which f
+    failed, and the points with a value.
     """
 
     settings: dict[str, Any]
@@ -182,13 +178,13 @@ class StoredRun:
     x: list[Array]
     f: list[Array]
     measures: StoredMeasures
-    proposals: StoredMeasures | None  # what points were drawn from, if that is another one
+    proposals: StoredMeasures | None
     failed: tuple[Array, list[Array], list[Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredMeasures:
-    """The measures that a checkpoint holds, one for each theta (T, p). name: of the argument that gives them."""
+    """The measures in a checkpoint, one for each theta (T, p). name: the argument of `Samples` for them."""
 
     path: str
     name: str
@@ -207,8 +203,8 @@ class StoredMeasures:
             if not _same_measure(stored, given):
                 raise CheckpointError(
                     f"{self.path} does not go with this {self.name}: at theta = {theta} the file has "
-                    f"{describe_measure(stored)}, and {self.name}= gives {describe_measure(given)}. Pass that of "
-                    f"the run."
+                    f"{describe_measure(stored)}, and {self.name}= gives {describe_measure(given)}. Pass the "
+                    f"{self.name} of the run."
                 )
 
     def _unpacked(self, packed: PackedMeasure) -> Measure:
@@ -223,7 +219,7 @@ class StoredMeasures:
 
 
 def read_run(path: str | os.PathLike[str]) -> StoredRun:
-    """What the checkpoint at this path has finished."""
+    """The finished evaluations in the checkpoint at this path."""
     name = file_name(path, "path")
     with reading(name), closing(connect(name, write=False)) as connection:
         if tables.is_empty(name, connection):
@@ -231,71 +227,39 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         settings, outputs, _ = tables.read_header(name, connection)
         if outputs is None:
             raise CheckpointError(f"{name} has no run with a value yet: make the runs that it asks for.")
-        has_proposals = settings["proposal"]
+        has_proposals, d = settings["proposal"], settings["d"]
         theta, measures, proposals = tables.read_thetas(name, connection, settings["p"], proposals=has_proposals)
-        batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
-        if settings["design"] == "adaptive":
-            first, batches = _by_theta(theta, batches)
-            theta, measures = theta[first], [measures[t] for t in first]
-        lengths, batches = _without_gaps(len(theta), batches)
-        evaluations = Evaluations([np.empty((n, settings["d"])) for n in lengths])
-        evaluations.allocate(outputs)
-        for x, result in batches:
-            evaluations.add(result, x)
-    good = evaluations.successes()
-    if not good:
-        raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to resume the run.")
-    points = [evaluations.x[t][rows] for t, rows in good.items()]
-    values = [evaluations.f[t][rows] for t, rows in good.items()]
-    empty = np.empty((0, settings["d"]))
-    every = [evaluations.x[t][good[t]] if t in good else empty for t in range(len(theta))]
-    failed = (theta, evaluations.failed_points(), every)
-    theta = theta[list(good)]
-    of_x = StoredMeasures(name, "measure", theta, [measures[t] for t in good])
-    drawn_from = None
-    if proposals is not None:
-        drawn_from = StoredMeasures(name, "proposal", theta, [proposals[t] for t in good])
-    return StoredRun(settings, theta, points, values, of_x, drawn_from, failed)
+        batches = list(tables.read_batches(name, connection, len(theta), d, outputs))
+        require_outputs(prod(outputs), sum(len(x) for x, _ in batches))
+    if not batches:
+        raise _without_values(name)
+    x, f = np.concatenate([x for x, _ in batches]), np.concatenate([result.f for _, result in batches])
+    t = np.concatenate([np.full(len(x), result.batch.t) for x, result in batches])
+    i = np.concatenate([np.arange(*result.batch[1:]) for _, result in batches])
+    if settings["design"] == "adaptive":  # each run has a theta of its own: join equal thetas
+        places: dict[tuple[float, ...], int] = {}
+        group = np.array([places.setdefault(tuple(row), len(places)) for row in theta.tolist()])
+        first = np.unique(group, return_index=True)[1]
+        t, i, theta, measures = group[t], t, theta[first], [measures[k] for k in first]
+    order = np.lexsort([i, t])
+    last = np.append((np.diff(t[order]) != 0) | (np.diff(i[order]) != 0), True)  # of equal points, the later counts
+    rows, failed = order[last], rows_not_finite(f)
+    parts = np.split(rows, np.searchsorted(t[rows], np.arange(1, len(theta))))
+    good = [part[~failed[part]] for part in parts]
+    known = [k for k, part in enumerate(good) if len(part)]
+    if not known:
+        raise _without_values(name)
+    of_all = theta, [x[part[failed[part]]] for part in parts], [x[part] for part in good]
+    theta = theta[known]
+    of_x = StoredMeasures(name, "measure", theta, [measures[k] for k in known])
+    drawn_from = proposals and StoredMeasures(name, "proposal", theta, [proposals[k] for k in known])
+    return StoredRun(
+        settings, theta, [x[good[k]] for k in known], [f[good[k]] for k in known], of_x, drawn_from or None, of_all
+    )
 
 
-def _by_theta(
-    theta: Array, batches: Sequence[tuple[Array, BatchResult]]
-) -> tuple[list[int], list[tuple[Array, BatchResult]]]:
-    """The batches of runs at theta (n, p), one point each, as batches of distinct thetas; and the first run of each."""
-    of_theta: dict[tuple[float, ...], list[int]] = {}
-    for t, row in enumerate(theta.tolist()):
-        of_theta.setdefault(tuple(row), []).append(t)
-    place = {t: (g, i) for g, runs in enumerate(of_theta.values()) for i, t in enumerate(runs)}
-    found = []
-    for x, result in batches:
-        g, i = place[result.batch.t]
-        failures = {i: result.failures[0]} if result.failures else {}
-        found.append((x, result._replace(batch=Batch(g, i, i + 1), failures=failures)))
-    return [runs[0] for runs in of_theta.values()], found
-
-
-def _without_gaps(
-    T: int, batches: Sequence[tuple[Array, BatchResult]]
-) -> tuple[list[int], list[tuple[Array, BatchResult]]]:
-    """The number of points of each theta that are in batches, and the batches, with these points numbered from 0 on.
-
-    So memory is taken for points that the file has, wherever a batch begins.
-    """
-    end, gaps, gap_before = [0] * T, [0] * T, dict[Batch, int]()
-    for batch in sorted(result.batch for _, result in batches):
-        t, start, stop = batch
-        gaps[t] += max(start - end[t], 0)
-        end[t] = max(end[t], stop)
-        gap_before[batch] = gaps[t]
-    moved = [(x, _moved(result, gap_before[result.batch])) for x, result in batches]
-    return [stop - gap for stop, gap in zip(end, gaps, strict=True)], moved
-
-
-def _moved(result: BatchResult, by: int) -> BatchResult:
-    """The result of a batch that begins `by` points earlier."""
-    t, start, stop = result.batch
-    failures = {i - by: reason for i, reason in result.failures.items()}
-    return result._replace(batch=Batch(t, start - by, stop - by), failures=failures)
+def _without_values(path: str) -> CheckpointError:
+    return CheckpointError(f"{path} has no finished batch with a value yet: call collect again to resume the run.")
 
 
 def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:

@@ -1,4 +1,4 @@
-"""What is known of f at the points of a run, filled in batch by batch."""
+"""The values of f at the points of a run, filled in batch by batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPIES = 2  # of the values of a run: here and in its samples
 
 
 def require_outputs(C: int, n: int = 1) -> None:
-    """Raise MemoryError, which says what to do, if f has too many outputs for a run, or for n points in memory."""
+    """Raise MemoryError if f has too many outputs for a run, or for n points in memory."""
     if C > MAX_OUTPUTS:
         raise MemoryError(
             f"{C} values at each point, but f has at most {MAX_OUTPUTS} outputs: return the quantities whose "
@@ -40,8 +40,7 @@ class Batch(NamedTuple):
 class BatchResult(NamedTuple):
     """The values f (n, *outputs) at the points of a batch, NaN where f failed.
 
-    failures: what f did where it failed, by the index of the point at its theta. seconds: that it took, if that is
-    known.
+    failures: the reasons, by the index of the point at its theta. seconds: the time of the batch, or None.
     """
 
     batch: Batch
@@ -51,7 +50,7 @@ class BatchResult(NamedTuple):
 
 
 def joined(results: Iterable[BatchResult]) -> list[BatchResult]:
-    """The same results, those of neighbouring points of a theta as one."""
+    """The same results, with neighbouring points of a theta in one."""
     groups: list[list[BatchResult]] = []
     for result in results:
         t, start, _ = result.batch
@@ -70,13 +69,13 @@ def _concatenated(results: Sequence[BatchResult]) -> BatchResult:
 
 
 class Evaluations:
-    """The points x of a run, T arrays (N_t, d), and the values of f there, as far as they are known.
+    """The points x of a run, T arrays (N_t, d), and the values of f that are known so far.
 
     Attributes
     ----------
     f : T arrays (N_t, *outputs), NaN where f failed or is not known yet; empty before `allocate`.
     known : T arrays (N_t,), whether f was evaluated, successfully or not.
-    failures : what f did where it failed, by (t, i), i the index of the point at theta t.
+    failures : the reasons, by (t, i), i the index of the point at theta t.
     n_done, n_total : the number of points at which f is known, and of all points.
     """
 
@@ -104,7 +103,7 @@ class Evaluations:
     def add(self, result: BatchResult, x: Array | None = None) -> None:
         """Take in a batch, or the part of it that lies within the run; a later result replaces an earlier one.
 
-        x: (n, d), the points at which the batch was evaluated, which replace those of the run.
+        x: (n, d), the points at which the batch was evaluated, which replace the points of the run.
         """
         t, start, stop = result.batch
         stop = min(stop, len(self.x[t]))

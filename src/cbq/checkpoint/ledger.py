@@ -1,4 +1,4 @@
-"""The ledger of an adaptive run: the runs that were asked for, what came back, and what was known at each round.
+"""The ledger of an adaptive run: the runs that were asked for, their results, and a record of each round.
 
 It is a checkpoint in which each run has a theta of its own with one point, so that `read_run` reads it like any other.
 """
@@ -16,9 +16,8 @@ import numpy as np
 
 from cbq.checkpoint import tables
 from cbq.checkpoint.checkpoint import another_run, pack_measures, require_measures, require_settings
-from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, checksum, connect, damaged, reading
+from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, OwnedFile, connect, damaged, reading
 from cbq.checkpoint.evaluations import BatchResult, Outputs
-from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.common import Array, file_name
 from cbq.measures import Measure
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StoredLedger:
-    """What a ledger holds: the settings, and theta (n, p), x (n, d) and the measures of all runs that were asked for.
+    """The contents of a ledger: the settings, and theta (n, p), x (n, d) and measures of all runs that were asked for.
 
     results: of the runs that were made, in the order in which they came back. rounds, notes: JSON objects.
     """
@@ -46,10 +45,10 @@ class StoredLedger:
 
 
 class Ledger:
-    """The open file of an adaptive run, which no other process may open. What is written is on the disk.
+    """The open file of an adaptive run, which no other process may open. Rows are on the disk once they are written.
 
-    settings: those of the run; a file with other ones is refused. sources: of a new file, and after opening those in
-    the file. wait: the seconds to wait for a process that has the file open.
+    settings: a file with other settings is refused. sources: of a new file; after opening, the sources in the file.
+    wait: the seconds to wait for a process that has the file open.
     """
 
     def __init__(
@@ -63,7 +62,8 @@ class Ledger:
         self._file = OwnedFile(self.path, tables.is_empty, wait)
         try:
             if self._file.is_empty:
-                self._create(settings, sources)
+                with self._file.writing() as connection:
+                    tables.write_header(connection, settings, None, sources)
             self.stored = read(self.path, self._file.connection)
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
@@ -71,14 +71,8 @@ class Ledger:
             raise
         self._outputs, self.sources = self.stored.outputs, self.stored.sources
 
-    def _create(self, settings: dict[str, Any], sources: dict[str, str | None]) -> None:
-        with self._file.writing() as connection:
-            tables.write_header(connection, settings, None, sources)
-            for statement in tables.LEDGER:
-                connection.execute(statement)
-
     def write_sources(self, sources: dict[str, str | None]) -> None:
-        """Replace what the run depends on, such as fingerprints of functions of the user."""
+        """Replace the sources of the run, such as fingerprints of the user's functions."""
         with self._file.writing() as connection:
             tables.write_sources(connection, sources)
         self.sources = sources
@@ -92,8 +86,7 @@ class Ledger:
         with self._file.writing() as connection:
             tables.write_thetas(connection, first, theta, pack_measures(measures), None)
             for t, point in enumerate(x, first):
-                row = (t, to_bytes(point))
-                connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
+                tables.insert(connection, "asked", t, to_bytes(point))
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
         """Write all of these results, or none; x (n, d) are the points of all runs.
@@ -113,17 +106,14 @@ class Ledger:
         self._outputs = outputs
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
-        """Write what was known at round k."""
-        text = json.dumps(record, allow_nan=False)
+        """Write the record of round k."""
         with self._file.writing() as connection:
-            connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (k, text, checksum(k, text)))
+            tables.insert(connection, "rounds", k, json.dumps(record, allow_nan=False))
 
     def note(self, name: str, record: Any) -> None:
         """Write a note, in place of an earlier one of this name."""
-        text = json.dumps(record, allow_nan=False)
         with self._file.writing() as connection:
-            row = (name, text, checksum(name, text))
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
+            tables.insert(connection, "notes", name, json.dumps(record, allow_nan=False), replace=True)
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +126,7 @@ class Ledger:
 
 
 def read_ledger(path: str | os.PathLike[str], wait: float = LOCK_TIMEOUT) -> StoredLedger:
-    """What the ledger at this path holds. wait: the seconds to wait for a process that has the file open."""
+    """The contents of the ledger at this path. wait: the seconds to wait for a process that has the file open."""
     name = file_name(path, "path")
     with reading(name), closing(connect(name, write=False, wait=wait)) as connection:
         if tables.is_empty(name, connection):
@@ -145,33 +135,21 @@ def read_ledger(path: str | os.PathLike[str], wait: float = LOCK_TIMEOUT) -> Sto
 
 
 def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
-    """What a ledger holds, by an open connection."""
+    """The contents of a ledger, by an open connection."""
     with reading(path):
         settings, outputs, sources = tables.read_header(path, connection)
         if settings["design"] != "adaptive":
             raise another_run(path, f"the design is {settings['design']!r} in the file, and it is no adaptive run")
-        if not connection.execute("SELECT EXISTS (SELECT 1 FROM thetas)").fetchone()[0]:
-            theta, measures = np.empty((0, settings["p"])), list[PackedMeasure]()
-        else:
-            theta, measures, _ = tables.read_thetas(path, connection, settings["p"], proposals=False)
-        x = []
-        for t, (*row, check) in enumerate(connection.execute("SELECT t, x, checksum FROM asked ORDER BY t")):
-            if checksum(*row) != check or row[0] != t:
-                raise damaged(path, f"run {t} is not what was written")
-            x.append(from_bytes(row[1], (settings["d"],)))
+        theta, measures, _ = tables.read_thetas(path, connection, settings["p"])
+        asked = tables.rows(path, connection, "asked", "t, x", numbered=True)
+        x = [from_bytes(data, (settings["d"],)) for _, data in asked]
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
         batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
         results = [result for _, result in batches]
         if any(result.batch[1:] != (0, 1) for result in results):
             raise damaged(path, "a run has several points")
-        rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
-        notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
+        rounds = [json.loads(text) for _, text in tables.rows(path, connection, "rounds", "k, json")]
+        notes = {name: json.loads(text) for name, text in tables.rows(path, connection, "notes", "name, json")}
         points = np.stack(x) if x else np.empty((0, settings["d"]))
         return StoredLedger(settings, outputs, theta, points, measures, results, rounds, notes, sources)
-
-
-def _json(path: str, key: Any, text: str, check: int) -> Any:
-    if checksum(key, text) != check:
-        raise damaged(path, f"the record {key!r} is not what was written")
-    return json.loads(text)

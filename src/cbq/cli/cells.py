@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
-from math import inf
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -206,19 +206,12 @@ def from_text(cell: str) -> str:
 
 def read_sizes(text: str) -> list[int]:
     """Whole numbers, from a text with commas or ranges."""
-    sizes: list[int] = []
-    try:
-        for part in filter(str.strip, re.split("[,;]", text)):
-            first, *rest = (int(number) for number in part.split(":"))
-            last, step = rest or (first, 1)
-            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
-                raise ValueError
-            sizes += np.arange(first, last + 1, step).tolist()
-    except ValueError as error:
-        raise ValueError(
-            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
-        ) from error
-    return sizes
+    what, wanted = "--sizes", "whole numbers separated by commas, or a range such as 50:500:50"
+    ranges = [_range(part, Convention.POINT, what, MAX_SIZES) for part in re.split("[,;]", text) if part.strip()]
+    sizes = [size for numbers in ranges for size in numbers]
+    if not all(ranges) or not all(size.is_integer() for size in sizes):
+        raise ValueError(f"{what} must be {wanted}, but it is {text!r}.")
+    return [int(size) for size in sizes]
 
 
 def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
@@ -230,12 +223,15 @@ def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float 
         return None
     what = "--willingness-to-pay"
     if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
-        plain = text.replace(",", "")
         raise ValueError(
-            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
-            f'several, as in "20000; 30000".'
+            f"{what} {text} could be one number or several: write {text.replace(',', '')} if it is one, and put "
+            f'semicolons between several, as in "20000; 30000".'
         )
-    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
+    ranges = [_range(part, kind, what, MAX_PRICES) for part in _pieces(text, kind, what) if part.strip()]
+    if not all(ranges):
+        wanted = "numbers separated by commas, or a range such as 0:50000:1000"
+        raise ValueError(f"{what} must be {wanted}, but it is {text!r}.")
+    prices = [price for numbers in ranges for price in numbers]
     if not 0 < len(prices) <= MAX_PRICES:
         raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
     return prices[0] if len(prices) == 1 else prices
@@ -253,15 +249,14 @@ def _pieces(text: str, kind: Convention, what: str) -> list[str]:
     return text.split(";" if ";" in text else ",")
 
 
-def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
-    """A number, or the numbers of a range first:last:step."""
+def _range(part: str, kind: Convention, what: str, most: int) -> list[float]:
+    """A number, or at most this many numbers of a range first:last:step; none if the text is neither."""
     numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
-    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
-    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
-        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
-    if not (last >= first and (last - first) / step < MAX_PRICES):
-        raise ValueError(
-            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
-        )
+    known = [number for number in numbers if number is not None and isfinite(number)]
+    if len(known) < len(numbers) or len(numbers) not in (1, 3):
+        return []
+    first, last, step = known if len(known) == 3 else (known[0], known[0], 1.0)
+    if step <= 0 or not 0 <= (last - first) / step < most:
+        return []
     steps = int(np.floor((last - first) / step + 1e-9))
     return [first + step * i for i in range(steps + 1)]

@@ -1,85 +1,28 @@
-"""The program: its commands, how it reports errors, and the commands `cbq problems` and `cbq reproduce`."""
+"""The program, its list of commands, and the commands `cbq problems` and `cbq reproduce`."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 import cbq
 from cbq._version import __version__
 from cbq.cli import options
 from cbq.cli.adaptive import ask, solve, status, tell
 from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
-from cbq.cli.messages import in_options, naming_options, option_names
+from cbq.cli.messages import Command, OneLineErrors
 from cbq.cli.run import compare, predict, run
 from cbq.cli.tables import show
-from cbq.common import WorkerError, as_text, sentence
-from cbq.estimators import REFUSALS
 from cbq.problems import names
 from cbq.problems.registry import builder
-from cbq.runs import IntegrandError
-
-INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
 SEEDS, QUICK_SEEDS = 20, 2
 FOLDER, QUICK_FOLDER = Path("reproduction"), Path("reproduction-quick")
-
-# Errors that bad input raises. The type of any other error is part of its report.
-EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
-
-
-class Command(TyperCommand):
-    """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
-
-    def invoke(self, ctx: Any) -> Any:
-        options = option_names(self.params)
-        with naming_options(options), warnings.catch_warnings():
-            warnings.showwarning = partial(_print_warning, options)
-            return super().invoke(ctx)
-
-
-class OneLineErrors(TyperGroup):
-    """Commands that report an error in one line, without a traceback unless --debug is passed."""
-
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
-        arguments = sys.argv[1:] if args is None else list(args)
-        extra["standalone_mode"] = False  # so that errors are raised here
-        extra["obj"] = tuple(arguments)  # for `command_line`
-        try:
-            code = super().main(arguments, "cbq", *rest, **extra)
-        except (typer.Abort, KeyboardInterrupt):
-            code = INTERRUPTED
-        except Exception as error:
-            if "--debug" in arguments:
-                raise
-            code = _report(error)
-        sys.exit(code if isinstance(code, int) else 0)
-
-
-def _report(error: Exception) -> int:
-    """Print the error in one line and return the exit status, which is 2 if the command line cannot be parsed."""
-    message = getattr(error, "format_message", None)  # of typer's own errors
-    text = " ".join(as_text(error if message is None else message()).split())
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        text = f"{error.strerror}: {error.filename}"
-    if message is None and not (text and isinstance(error, EXPECTED)):
-        text = f"{type(error).__name__}: {text} (--debug shows where)"
-    typer.echo(f"cbq: error: {sentence(text)}", err=True)
-    return int(getattr(error, "exit_code", 1))
-
-
-def _print_warning(options: Mapping[str, str], message: Warning | str, *where: Any, **more: Any) -> None:
-    text = in_options(" ".join(str(message).split()), options)
-    typer.echo(f"cbq: warning: {sentence(text)}", err=True)
 
 
 def _print_version(requested: bool) -> None:

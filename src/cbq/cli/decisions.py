@@ -14,7 +14,7 @@ import typer
 
 from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
-from cbq.cli.draws import Described, DrawTables
+from cbq.cli.draws import DrawnOutputs, DrawTables
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
@@ -93,11 +93,11 @@ class Tables:
         if out is not None:
             _check_out(out, self.files)
 
-    def read(self, command: str, *, valued: bool = True) -> Question:
-        """Read the files. valued : whether inputs are necessary."""
+    def read(self, command: str, *, valued: bool = True) -> tuple[DrawTables, DrawnOutputs]:
+        """Read the files, and find the outputs. valued : whether inputs are necessary."""
         draws = DrawTables.read(command, self.places, self.sheet, self.header_row, valued=valued)
         prices = read_prices(self.willingness_to_pay, draws.convention)
-        return Question(draws, draws.describe(self.outputs, self.effects, self.costs, prices), prices)
+        return draws, draws.describe(self.outputs, self.effects, self.costs, prices)
 
 
 @dataclass(frozen=True)
@@ -237,31 +237,6 @@ class Studied(Beside):
         return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
 
 
-@dataclass(frozen=True)
-class Question:
-    """The draws with their outputs, and the willingness to pay."""
-
-    draws: DrawTables
-    described: Described
-    prices: Any
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the functions of `cbq.voi` for the outputs."""
-        described = self.described
-        return {
-            "outputs": described.outputs,
-            "effects": described.effects,
-            "costs": described.costs,
-            "willingness_to_pay": self.prices,
-        }
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks on the columns and the files."""
-        return (*self.described.notes, *self.draws.notes)
-
-
 def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside: Beside) -> None:
     """Estimate the value of learning inputs before deciding.
 
@@ -283,17 +258,14 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
       cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
     """
     tables.check(beside.out, tables.engine)
-    question = tables.read(context.command_path)
-    pars, inputs, notes = question.draws.sets(sets.pars, question.described.used)
+    draws, outputs = tables.read(context.command_path)
+    pars, inputs, notes = draws.sets(sets.pars, outputs.used)
+    asked: dict[str, Any] = {"inputs": inputs, "pars": pars, "level": tables.level, "rng": tables.seed}
     with use_engine(tables.engine):
-        result = values_of_information(
-            **question.arguments, inputs=inputs, pars=pars, level=tables.level, rng=tables.seed
-        )
-    result = replace(result, notes=(*question.described.notes, *result.notes, *notes, *question.draws.notes))
+        result = values_of_information(**outputs.arguments, **asked)
+    result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
     typer.echo(str(result))
-    if beside.out is not None:
-        page = table_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.to_columns(), result.plot, page)
+    _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)
 
 
 def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
@@ -315,29 +287,20 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     tables.check(out, tables.engine)
     sizes = read_sizes(studied.sizes)
     studied.check()
-    question = tables.read(context.command_path)
-    study, terms = studied.read(question.draws), studied.terms(question.draws)
-    names, inputs = question.draws.studied(studied.pars, study.further_inputs)
+    draws, outputs = tables.read(context.command_path)
+    study, terms = studied.read(draws), studied.terms(draws)
+    names, inputs = draws.studied(studied.pars, study.further_inputs)
+    asked: dict[str, Any] = {"inputs": inputs, "pars": names, "study": study, "sizes": sizes, "level": tables.level}
     with use_engine(tables.engine):
-        result = value_of_study(
-            **question.arguments,
-            inputs=inputs,
-            pars=names,
-            study=study,
-            sizes=sizes,
-            level=tables.level,
-            rng=tables.seed,
-        )
-    result = replace(result, notes=(*question.described.notes, *result.notes, *question.draws.notes))
+        result = value_of_study(**outputs.arguments, **asked, rng=tables.seed)
+    result = replace(result, notes=(*outputs.notes, *result.notes, *draws.notes))
     typer.echo(str(result))
     benefit = None
     if studied.cost is not None:
         benefit = replace(enbs(result, **terms, rng=tables.seed), notes=())
         typer.echo(f"\n{benefit}")
-    if out is not None:
-        shown: EvsiTable | EnbsTable = result if benefit is None else benefit
-        page = study_page(result, benefit, repeat=command_line(context), record=tables.record)
-        _write_beside(out, shown.to_columns(), shown.plot, page)
+    shown: EvsiTable | EnbsTable = result if benefit is None else benefit
+    _write_beside(out, shown.to_columns(), shown.plot, partial(study_page, result, benefit), context, tables)
 
 
 def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -354,13 +317,10 @@ def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
       cbq ceac psa.xlsx --wtp 0:50000:1000 --out ceac.xlsx
       cbq ceac --effects-file e.csv --costs-file c.csv --wtp 20000,30000
     """
-    result, question = _appendix(context, tables, decisions, beside.out)
-    _echo_with_notes(
-        "\n\n".join(str(part) for part in (result.icers, result.ceac) if part is not None), question, result
-    )
-    if beside.out is not None:
-        page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.ceac.to_columns(), result.ceac.plot, page)
+    result, notes = _appendix(context, tables, decisions, beside.out)
+    _echo_with_notes("\n\n".join(str(part) for part in (result.icers, result.ceac) if part is not None), notes, result)
+    curve = result.ceac
+    _write_beside(beside.out, curve.to_columns(), curve.plot, partial(appendix_page, result), context, tables)
 
 
 def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
@@ -375,12 +335,10 @@ def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
       cbq evpi psa.csv
       cbq evpi psa.csv --wtp 0:50000:1000 --out evpi.csv
     """
-    result, question = _appendix(context, tables, decisions, beside.out)
-    level = tables.level
-    _echo_with_notes(result.evpi.to_text(level), question, result)
-    if beside.out is not None:
-        page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(beside.out, result.evpi.to_columns(level), partial(result.evpi.plot, level=level), page)
+    result, notes = _appendix(context, tables, decisions, beside.out)
+    level, draw = tables.level, partial(result.evpi.plot, level=tables.level)
+    _echo_with_notes(result.evpi.to_text(level), notes, result)
+    _write_beside(beside.out, result.evpi.to_columns(level), draw, partial(appendix_page, result), context, tables)
 
 
 def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
@@ -399,20 +357,13 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     for file in tables.files:
         if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
-    question = tables.read(context.command_path)
-    pars, inputs, notes = question.draws.sets(submission.pars, question.described.used)
+    draws, outputs = tables.read(context.command_path)
+    pars, inputs, notes = draws.sets(submission.pars, outputs.used)
+    asked: dict[str, Any] = {"inputs": inputs, "pars": pars, "level": tables.level, "rng": tables.seed}
+    plane: dict[str, Any] = {"reference": submission.reference, "line": draws.number(submission.line, "--line")}
     with use_engine(tables.engine):
-        result = appendix(
-            **question.arguments,
-            decisions=submission.names,
-            inputs=inputs,
-            pars=pars,
-            reference=submission.reference,
-            line=question.draws.number(submission.line, "--line"),
-            level=tables.level,
-            rng=tables.seed,
-        )
-    _echo_with_notes(str(result), question, result, notes)
+        result = appendix(**outputs.arguments, decisions=submission.names, **asked, **plane)
+    _echo_with_notes(str(result), (*outputs.notes, *draws.notes, *notes), result)
     if out is not None:
         written = _write_folder(result, out, command_line(context), tables.record)
         typer.echo(f"Written to {out}: {', '.join(written)}.")
@@ -420,24 +371,34 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
 
 def _appendix(
     context: typer.Context, tables: Tables, decisions: DecisionNames, out: Path | None
-) -> tuple[Appendix, Question]:
-    """The parts of an appendix that need no inputs."""
+) -> tuple[Appendix, Sequence[str]]:
+    """The parts of an appendix that need no inputs, and notes."""
     tables.check(out)
-    question = tables.read(context.command_path, valued=False)
-    return appendix(**question.arguments, decisions=decisions.names, level=tables.level), question
+    draws, outputs = tables.read(context.command_path, valued=False)
+    result = appendix(**outputs.arguments, decisions=decisions.names, level=tables.level)
+    return result, (*outputs.notes, *draws.notes)
 
 
-def _echo_with_notes(text: str, question: Question, result: Appendix, more: Sequence[str] = ()) -> None:
+def _echo_with_notes(text: str, notes: Sequence[str], result: Appendix) -> None:
     """Print a text, and below it the notes that are not printed already."""
-    new = [note for note in dict.fromkeys((*question.notes, *more)) if note not in result.ceac.notes]
+    new = [note for note in dict.fromkeys(notes) if note not in result.ceac.notes]
     typer.echo("\n".join([text, *(fill(f"{note}.", NOTE_WIDTH, subsequent_indent="    ") for note in new)]))
 
 
-def _write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
-    """Write a table, and beside it its chart and the page of a report, and say so."""
+def _write_beside(
+    out: Path | None,
+    columns: Mapping[str, Sequence[Any]],
+    draw: Callable[[], Any],
+    make_page: Callable[..., Page],
+    context: typer.Context,
+    tables: Tables,
+) -> None:
+    """Write a table, beside it its chart and a report, and print their names; nothing without a file."""
+    if out is None:
+        return
     write_columns(out, columns)
     chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
-    page.write(str(report))
+    make_page(repeat=command_line(context), record=tables.record).write(str(report))
     typer.echo(f"Written: {out}, {chart}, {report}.")
 
 

@@ -6,8 +6,9 @@ recognised as a whole, and brackets and quotes protect commas.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,21 +33,16 @@ from cbq.voi.roles import (
 Columns = dict[str, list[float] | list[str]]
 PARS = {"pars": "--pars "}
 EXAMPLE_PRICES = "20000,30000"
-QUOTES, OPEN, CLOSE = "\"'", "([{", ")]}"
-BETWEEN_NAMES, BETWEEN_SETS, AFTER_LABEL = ",", ";", ":"
-MARKS = BETWEEN_NAMES + BETWEEN_SETS + AFTER_LABEL
 MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the rows
 
 
 @dataclass(frozen=True)
-class Described:
-    """The arguments of `values_of_information` for the outputs, the columns used, and remarks."""
+class DrawnOutputs:
+    """The arguments of the functions of `cbq.voi` for the outputs, the columns of outputs, and remarks."""
 
-    outputs: Any
-    effects: list[str] | None
-    costs: list[str] | None
+    arguments: dict[str, Any]
     used: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ class DrawTables:
         """Whether the table of inputs has a column of this name."""
         return name in (self.inputs or self._main).columns
 
-    def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> Described:
+    def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> DrawnOutputs:
         """The outputs, from options, or else from the names of columns."""
         if self.effects is not None and self.costs is not None:
             return self._pair(effects, costs, outputs, prices)
@@ -134,8 +130,8 @@ class DrawTables:
         if not any(chosen.values()):
             return self._guessed(sheet, prices)
         if chosen["--outputs"]:
-            return _described(sheet, chosen["--outputs"], "")
-        return _described(sheet, chosen["--effects"], "", chosen["--costs"])
+            return _described(sheet, prices, chosen["--outputs"], "")
+        return _described(sheet, prices, chosen["--effects"], "", chosen["--costs"])
 
     def sets(self, pars: str | None, used: Sequence[str]) -> tuple[Any, Columns, tuple[str, ...]]:
         """The sets of inputs, the inputs with their columns, and notes on columns that are left out."""
@@ -187,7 +183,7 @@ class DrawTables:
             raise ValueError(f"there is no table of outputs: name one, as in {self.command} psa.csv.")
         return self.table
 
-    def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> Described:
+    def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> DrawnOutputs:
         """Effects and costs from separate files, without columns that number the rows."""
         assert self.effects is not None
         assert self.costs is not None
@@ -206,19 +202,20 @@ class DrawTables:
             used = []  # inputs in another file may have any names
         by_name = set(tables[0]) == set(tables[1])
         note = f"Decisions: effects {listed(tables[0])}, costs {listed(tables[0] if by_name else tables[1])}"
-        return Described(tuple(tables), None, None, tuple(used), (note,))
+        return DrawnOutputs({"outputs": tuple(tables), "willingness_to_pay": prices}, tuple(used), (note,))
 
-    def _guessed(self, sheet: Sheet, prices: Any) -> Described:
+    def _guessed(self, sheet: Sheet, prices: Any) -> DrawnOutputs:
         """The outputs by the names of columns; raise, with the options to pass, if these are unclear."""
         known = [name for name in sheet.columns if not numbers_rows(name, _read(sheet, name))]
         benefits, (effects, costs) = guess_net_benefits(known), guess_effects_and_costs(known)
         if prices is None and benefits:
             same = f"--outputs {shlex.quote(','.join(benefits))}"
-            return _described(sheet, benefits, f" (known by their names; --outputs sets others): the same as {same}")
+            how = f" (known by their names; --outputs sets others): the same as {same}"
+            return _described(sheet, prices, benefits, how)
         if effects and prices is not None:
             same = f"--effects {shlex.quote(','.join(effects))} --costs {shlex.quote(','.join(costs))}"
             how = f" (known by their names; --effects and --costs set others): the same as {same}"
-            return _described(sheet, effects, how, costs)
+            return _described(sheet, prices, effects, how, costs)
         command = f"{self.command} {shlex.quote(str(sheet.path))}"
         if effects:
             raise ValueError(
@@ -226,7 +223,7 @@ class DrawTables:
                 f"{EXAMPLE_PRICES}, for example."
             )
         if self.inputs is not None and prices is None and not any(map(output_name, known)):
-            return _described(sheet, known, " (all columns)")
+            return _described(sheet, prices, known, " (all columns)")
         numeric = [name for name in known if isinstance(_read(sheet, name)[-1], float)]
         raise ValueError(
             f"it is not clear which columns of {sheet} are outputs; they are {listed(known, 60)}. Name the net "
@@ -235,13 +232,12 @@ class DrawTables:
         )
 
 
-def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None = None) -> Described:
+def _described(sheet: Sheet, prices: Any, first: list[str], how: str, costs: list[str] | None = None) -> DrawnOutputs:
     """Net benefits, or effects with costs, in one table."""
     used = [*first, *(costs or ())]
     kinds = f"net benefits {listed(first)}" if costs is None else f"effects {listed(first)}, costs {listed(costs)}"
-    note = f"Decisions: {kinds}{how}"
-    effects = None if costs is None else first
-    return Described(_numbers(sheet, used), effects, costs, tuple(used), (note,))
+    arguments = {"outputs": _numbers(sheet, used), "effects": None if costs is None else first, "costs": costs}
+    return DrawnOutputs({**arguments, "willingness_to_pay": prices}, tuple(used), (f"Decisions: {kinds}{how}",))
 
 
 def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
@@ -307,32 +303,23 @@ def _labels(texts: Sequence[str], values: Sequence[Any]) -> bool:
 # Names of columns
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A name, and the mark that follows it; "" at the end."""
-
-    name: str
-    mark: str
-
-
 def column_names(text: str | None, known: Sequence[str]) -> list[str]:
     """The names in a comma-separated list."""
-    return [piece.name for piece in _pieces(text or "", known, BETWEEN_NAMES) if piece.name]
+    return [name for name, _ in _pieces(text or "", known, ",") if name]
 
 
 def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, list[str]]:
     """The sets in "p1; p2; p1, p2", or the named sets in "costs: c1, c2; effects: e1"."""
     sets: list[tuple[str, list[str]]] = [("", [])]
-    for piece in _pieces(text, known, MARKS):
+    for name, mark in _pieces(text, known, ",;:"):
         label, names = sets[-1]
-        if piece.mark == AFTER_LABEL:
+        if mark == ":":
             if label or names:
                 raise ValueError(f'--pars {text!r} has a colon out of place: write "costs: c1, c2; effects: e1, e2".')
-            sets[-1] = (piece.name, [])
+            sets[-1] = (name, [])
             continue
-        if piece.name:
-            names.append(piece.name)
-        if piece.mark == BETWEEN_SETS:
+        names += [name] * bool(name)
+        if mark == ";":
             sets.append(("", []))
     filled = [(label, names) for label, names in sets if label or names]
     if not any(label for label, _ in filled):
@@ -343,37 +330,9 @@ def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, 
     return labelled
 
 
-def _pieces(text: str, known: Sequence[str], marks: str) -> Iterator[Piece]:
-    by_length = sorted(known, key=len, reverse=True)
-    i = 0
-    while i < len(text):
-        if text[i].isspace():
-            i += 1
-            continue
-        name, i = _next(text, i, by_length, marks)
-        while i < len(text) and text[i].isspace():
-            i += 1
-        yield Piece(name, text[i] if i < len(text) else "")
-        i += 1
-
-
-def _next(text: str, start: int, known: Sequence[str], marks: str) -> tuple[str, int]:
-    """The name that begins here, and its end: a known name, a quoted name, or the text before the next mark."""
-    for name in known:
-        if name and text.startswith(name, start) and _ends(text, start + len(name), marks):
-            return name, start + len(name)
-    closing = text.find(text[start], start + 1) if text[start] in QUOTES else -1
-    if closing > 0 and _ends(text, closing + 1, marks):
-        return text[start + 1 : closing], closing + 1
-    depth = 0
-    for i in range(start, len(text)):
-        depth += (text[i] in OPEN) - (text[i] in CLOSE)
-        if depth <= 0 and text[i] in marks:
-            return text[start:i].strip(), i
-    return text[start:].strip(), len(text)
-
-
-def _ends(text: str, i: int, marks: str) -> bool:
-    """Whether a name may end here: at the end, or before a mark, with spaces or without."""
-    rest = text[i:].lstrip()
-    return not rest or rest[0] in marks
+def _pieces(text: str, known: Sequence[str], marks: str) -> list[tuple[str, str]]:
+    """Names, each with the mark that follows it: known names, quoted names, or text in which brackets protect marks."""
+    names = "|".join(map(re.escape, sorted(filter(None, known), key=len, reverse=True))) or "(?!)"
+    other = rf"(?:\([^)]*\)?|\[[^]]*\]?|\{{[^}}]*\}}?|[^{marks}])*?"
+    pieces = re.finditer(rf"\s*(?:({names})|\"([^\"]*)\"|'([^']*)'|({other}))\s*(?:([{marks}])|\Z)", text)
+    return [(next(filter(None, found[:-1]), "").strip(), found[-1] or "") for found in (m.groups() for m in pieces)]

@@ -52,7 +52,7 @@ class Estimate:
             [
                 *(f"{value:.{n}g}" for value, n in zip(self.theta[i], digits, strict=True)),
                 *[output] * several,
-                *(_number(q[i, c]) for q in self.columns.values()),
+                *(f"{q[i, c]:.6g}" for q in self.columns.values()),
             ]
             for i in (range(M) if all_rows else evenly(M, MAX_PRINTED))
             for c, output in enumerate(outputs)
@@ -62,10 +62,6 @@ class Estimate:
     def write(self, path: Path) -> None:
         """Write the table, with a row for each theta and columns for each output."""
         write_columns(path, by_theta(self.theta, self.columns, self.names))
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +82,12 @@ class Report:
     @cached_property
     def table(self) -> Estimate:
         """The estimate at the given thetas, or on a grid, or at the observed thetas if the fit predicts only these."""
-        if self.at is not None:
-            return estimate(self.fit, self.at, self.level, self.problem)
+        grid = table_grid(self.problem, self.fit, own_thetas=self.own_thetas) if self.at is None else self.at
         try:
-            return estimate(self.fit, self._grid, self.level, self.problem)
+            return estimate(self.fit, grid, self.level, self.problem)
         except REFUSALS:
+            if self.at is not None:
+                raise
             return estimate(self.fit, observed(self.fit), self.level, self.problem)
 
     def show(self) -> None:
@@ -103,10 +100,20 @@ class Report:
     def write(self, folder: Path, draw: Callable[..., Any] | None = None) -> list[str]:
         """Write the table and the figure, drawn by `draw` (default: fit.plot), and return the paths."""
         self.table.write(folder / "estimate.csv")
-        grid = self.table.theta if self.at is None else self._grid
-        draw = draw or self.fit._quiet.plot
-        drawn = write_figure(folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw))
+        drawn = write_figure(folder / "figure.png", lambda: self._figure(draw or self.fit._quiet.plot))
         return [str(folder / "estimate.csv"), drawn]
+
+    def _figure(self, draw: Callable[..., Any]) -> Any:
+        """A figure over theta, with the truth if it is known."""
+        shown: dict[str, Any] = {"level": self.level, "truth": self._truth}
+        try:
+            return draw(prior=None if self.own_thetas else self.problem.prior, **shown)
+        except REFUSALS:  # raised by fits that predict at the observed thetas only
+            return draw(theta=observed(self.fit), **shown)
+
+    @property
+    def _truth(self) -> Callable[[Array], Array] | None:
+        return self.problem.exact if self.problem.has_exact else None
 
     def write_report(
         self, path: Path, command: str, record: Mapping[str, str], answer: AdaptiveAnswer | None = None
@@ -115,21 +122,16 @@ class Report:
 
         command : repeats the run. answer : of an adaptive run.
         """
-        truth = self.problem.exact if self.problem.has_exact else None
         known: dict[str, Any] = {"repeat": command, "name": self.problem.name, "record": record}
         try:
             if answer is not None:
-                page = answer_page(answer, truth, **known)
+                page = answer_page(answer, self._truth, **known)
             else:
-                page = FitReport(self.fit, self.samples, self.problem.prior, truth, self.level, **known).page
+                page = FitReport(self.fit, self.samples, self.problem.prior, self._truth, self.level, **known).page
         except REFUSALS as error:  # a run does not fail because of its report
             return f"no {path.name}: {reason(error)}"
         page.write(str(path))
         return str(path)
-
-    @property
-    def _grid(self) -> Array:
-        return table_grid(self.problem, self.fit, own_thetas=self.own_thetas)
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
@@ -164,16 +166,6 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
     return f"RMSE against the truth at {thetas}: {errors}{coverage}."
 
 
-def figure(fit: Fit, problem: Problem, level: float, grid: Array, draw: Callable[..., Any]) -> Any:
-    """A figure of the fit over theta, with the truth if it is known; `grid` holds the thetas of the table."""
-    truth = problem.exact if problem.has_exact else None
-    where = {"theta": figure_grid(fit, grid)} if fit.p == 1 else {"prior": problem.prior}
-    try:
-        return draw(**where, level=level, truth=truth)
-    except REFUSALS:  # raised by fits that predict at the observed thetas only
-        return draw(theta=observed(fit), level=level, truth=truth)
-
-
 def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
     """The thetas (M, p) of a table: a regular grid for p = 1, draws from the prior otherwise.
 
@@ -183,12 +175,6 @@ def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
         return problem.prior.sample(PRIOR_DRAWS, PRIOR_SEED)
     low, high = (fit.theta.min(), fit.theta.max()) if own_thetas else _prior_range(problem, fit)
     return np.linspace(low, high, LINE_POINTS if low < high else 1)[:, None]
-
-
-def figure_grid(fit: Fit, grid: Array) -> Array:
-    """The thetas (M, 1) of a figure for p = 1: the grid of the table, and the nodes within it."""
-    inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
-    return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
 
 
 def observed(fit: Fit) -> Array:

@@ -1,4 +1,4 @@
-"""Messages of the library in the words of the command line: --on-error skip for on_error='skip'.
+"""Messages of the command line: one line for an error, and options in place of the arguments of the library.
 
 The library names an argument as `name=value` or `name=` within a message, or as the subject at its beginning. Where a
 message is shown, the options of the running command take the place of the arguments.
@@ -9,10 +9,22 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cbq.common import WorkerError, as_text, sentence
+from cbq.estimators import REFUSALS
+from cbq.runs import IntegrandError
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
+EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)  # raised by bad input; reports of others name the type
 # Arguments of the library whose options have other names.
 OTHER_NAMES = {"executor": "workers", "rng": "seed"}
 VALUE = r"'[^']*'|\"[^\"]*\"|\[[^][]*\]|\([^()]*\)|[\w.+-]*\w"
@@ -57,3 +69,48 @@ def _option(option: str, value: str | None) -> str:
     except (SyntaxError, ValueError):
         literal = value
     return option + shlex.quote(",".join(map(str, literal)) if isinstance(literal, list | tuple) else str(literal))
+
+
+class Command(TyperCommand):
+    """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
+
+    def invoke(self, ctx: Any) -> Any:
+        options = option_names(self.params)
+        with naming_options(options), warnings.catch_warnings():
+            warnings.showwarning = partial(_print_warning, options)
+            return super().invoke(ctx)
+
+
+class OneLineErrors(TyperGroup):
+    """Commands that report an error in one line, without a traceback unless --debug is passed."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
+        arguments = sys.argv[1:] if args is None else list(args)
+        extra["standalone_mode"] = False  # so that errors are raised here
+        extra["obj"] = tuple(arguments)  # for `command_line`
+        try:
+            code = super().main(arguments, "cbq", *rest, **extra)
+        except (typer.Abort, KeyboardInterrupt):
+            code = INTERRUPTED
+        except Exception as error:
+            if "--debug" in arguments:
+                raise
+            code = _report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception) -> int:
+    """Print the error in one line and return the exit status, which is 2 if the command line cannot be parsed."""
+    message = getattr(error, "format_message", None)  # of typer's own errors
+    text = " ".join(as_text(error if message is None else message()).split())
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        text = f"{error.strerror}: {error.filename}"
+    if message is None and not (text and isinstance(error, EXPECTED)):
+        text = f"{type(error).__name__}: {text} (--debug shows where)"
+    typer.echo(f"cbq: error: {sentence(text)}", err=True)
+    return int(getattr(error, "exit_code", 1))
+
+
+def _print_warning(options: Mapping[str, str], message: Warning | str, *where: Any, **more: Any) -> None:
+    text = in_options(" ".join(str(message).split()), options)
+    typer.echo(f"cbq: warning: {sentence(text)}", err=True)

@@ -3,92 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 
 from cbq.checkpoint import Outputs
+from cbq.cli.cells import MISSING
 from cbq.cli.sheets import Sheet
 from cbq.runs import RefusedResult, Session
 
-MISSING = ("", "na", "nan")  # texts of missing values
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
 
 
 def tell_results(table: Sheet, session: Session) -> None:
     """Tell a session all results of a table; errors name the line."""
-    read = _read(table, session)
-    if read.values and session.outputs not in (None, read.outputs):
-        raise ValueError(
-            f"{table.path} has the columns {_columns(read.outputs)}, but earlier results had "
-            f"{_columns(session.outputs or ())}."
-        )
-    try:
-        values = [numbers if read.outputs else numbers[0] for numbers in read.values.values()]
-        session.tell(list(read.values), values or None, failures=read.failures)
-    except RefusedResult as error:
-        raise ValueError(f"{table.path}, line {read.lines[error.id]}: {error}") from error
-
-
-@dataclass(frozen=True)
-class _Results:
-    """Results by the ids of runs: values, C numbers each; failures; and the lines of the file they are in."""
-
-    outputs: Outputs
-    values: dict[int, list[float]]
-    failures: dict[int, str]
-    lines: dict[int, int]
-
-
-def _read(sheet: Sheet, session: Session) -> _Results:
-    names, outputs = _named_columns(sheet, session) or _value_columns(sheet, session.names.f)
-    read = _Results(outputs, {}, {}, {})
-    reasons = sheet.columns.get("failed", [""] * len(sheet.lines))
-    for i, line in enumerate(sheet.lines):
-        t = _id(sheet, i)
-        if t in read.lines:
-            raise ValueError(f"{sheet}, line {line}: run {t} is in line {read.lines[t]}, too: tell each run once.")
-        read.lines[t] = line
-        numbers = [_value(sheet, name, i) for name in names]
+    names, outputs = _value_columns(table, session)
+    values: dict[int, list[float]] = {}
+    failures: dict[int, str] = {}
+    lines: dict[int, int] = {}
+    reasons = table.columns.get("failed", [""] * len(table.lines))
+    for i, line in enumerate(table.lines):
+        t = _id(table, i)
+        if t in lines:
+            raise ValueError(f"{table}, line {line}: run {t} is in line {lines[t]}, too: tell each run once.")
+        lines[t] = line
+        numbers = [_value(table, name, i) for name in names]
         if reasons[i].strip().lower() not in NOT_FAILED:
-            read.failures[t] = reasons[i].strip()
+            failures[t] = reasons[i].strip()
         elif names and all(map(isfinite, numbers)):
-            read.values[t] = numbers
+            values[t] = numbers
         else:
-            read.failures[t] = "no value"
-    return read
+            failures[t] = "no value"
+    if values and session.outputs not in (None, outputs):
+        found, earlier = _columns(outputs), _columns(session.outputs or ())
+        raise ValueError(f"{table.path} has the columns {found}, but earlier results had {earlier}.")
+    told = [numbers if outputs else numbers[0] for numbers in values.values()]
+    try:
+        session.tell(list(values), told or None, failures=failures)
+    except RefusedResult as error:
+        raise ValueError(f"{table.path}, line {lines[error.id]}: {error}") from error
 
 
-def _named_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs] | None:
-    """The columns with the names of f, and the shape of a value; None if the file does not have them."""
-    if "id" not in sheet.columns:
-        raise ValueError(f"{sheet} must have a column id, but it has {', '.join(sheet.columns)}.")
-    names = session.names
-    if not names.are_given("f") or not set(names.f) <= set(sheet.columns):
-        return None
-    single = len(names.f) == 1 and session.outputs != (1,)
-    return list(names.f), () if single else (len(names.f),)
-
-
-def _value_columns(sheet: Sheet, named: Sequence[str]) -> tuple[list[str], Outputs]:
-    """The names of the columns with values, in order, and the shape of a value; no names if all runs failed.
-
-    named: the problem's names of the outputs of f.
-    """
-    several = [name for name in sheet.columns if re.fullmatch(r"f_\d+", name)]
-    names = [f"f_{c}" for c in range(len(several))]
-    if "f" in sheet.columns and not several:
+def _value_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs]:
+    """The columns with values, in order, and the shape of a value; no columns if all runs failed."""
+    columns, named = sheet.columns, session.names.f if session.names.are_given("f") else ()
+    present = ", ".join(columns)
+    if "id" not in columns:
+        raise ValueError(f"{sheet} must have a column id, but it has {present}.")
+    if named and set(named) <= set(columns):
+        return list(named), () if len(named) == 1 and session.outputs != (1,) else (len(named),)
+    several = [name for name in columns if re.fullmatch(r"f_\d+", name)]
+    if "f" in columns and not several:
         return ["f"], ()
-    if (not several and "failed" not in sheet.columns) or set(names) != set(several) or "f" in sheet.columns:
-        raise ValueError(f"{sheet} must have {_wanted(named)}, but it has {', '.join(sheet.columns)}.")
+    names = [f"f_{c}" for c in range(len(several))]
+    if "f" in columns or set(names) != set(several) or not (several or "failed" in columns):
+        own = f"{'columns' if len(named) > 1 else 'a column'} {', '.join(named)}, or " if named else ""
+        raise ValueError(
+            f"{sheet} must have {own}a column f, or f_0, f_1, ... for several outputs, but it has {present}."
+        )
     return names, (len(names),)
-
-
-def _wanted(named: Sequence[str]) -> str:
-    """The columns that a file of results must have."""
-    columns = "a column f, or f_0, f_1, ... for several outputs"
-    several = f"columns {', '.join(named)}" if len(named) > 1 else f"a column {', '.join(named)}"
-    return f"{several}, or {columns}" if named and named[0] not in ("f", "f_0") else columns
 
 
 def _id(sheet: Sheet, i: int) -> int:
@@ -103,7 +74,7 @@ def _id(sheet: Sheet, i: int) -> int:
 def _value(sheet: Sheet, name: str, i: int) -> float:
     """The value of an output in row i, NaN if it is missing."""
     text = sheet.columns[name][i].strip()
-    number = float("nan") if text.lower() in MISSING else sheet.number(text)
+    number = nan if text.lower() in MISSING else sheet.number(text)
     if number is None:
         raise ValueError(
             f"{sheet}, line {sheet.lines[i]}: {name} must be a number, or empty where f failed, not {text!r}."

@@ -1,6 +1,6 @@
 """Reading tables from files: separated values in any dialect of a spreadsheet, workbooks, and Parquet.
 
-Text needs no package. All cells become text, so that one module, `numerals`, decides which are numbers.
+Text needs no package. All cells become text, so that one module, `cells`, decides which are numbers.
 """
 
 from __future__ import annotations

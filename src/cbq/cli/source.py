@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
-import platform
 import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-import numpy as np
-import scipy
-
-from cbq import __version__, problems
+from cbq import problems
 from cbq.cli.messages import naming_options
 from cbq.common import as_text, did_you_mean
 from cbq.problems.problem import Problem
+from cbq.report import made_with
 
 RECORD = "run.json"
 FORMAT, VERSION = "cbq-run", 1
@@ -167,21 +163,16 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _candidates(module: ModuleType) -> list[str]:
-    """The names of the problems in a module, and of its functions that can be called without arguments."""
-    return [
-        name
-        for name, thing in vars(module).items()
-        if isinstance(thing, Problem) or (inspect.isfunction(thing) and _may_build_problem(thing, module))
-    ]
+    """The names of the problems in a module, and of its public functions that can be called without arguments."""
 
+    def builds(function: Any) -> bool:
+        if not inspect.isfunction(function) or function.__module__ != module.__name__:
+            return False
+        needed = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+        return all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in needed)
 
-def _may_build_problem(function: Any, module: ModuleType) -> bool:
-    public = function.__module__ == module.__name__ and not function.__name__.startswith("_")
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return public and all(
-        parameter.default is not parameter.empty or parameter.kind in variadic for parameter in parameters
-    )
+    known = {name: thing for name, thing in vars(module).items() if not name.startswith("_")}
+    return [name for name, thing in known.items() if isinstance(thing, Problem) or builds(thing)]
 
 
 def _short_path(file: Path) -> str:
@@ -190,22 +181,10 @@ def _short_path(file: Path) -> str:
 
 
 def write_record(folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
-    """Write the record of a run: the source and the name of its problem, versions, and named parts."""
-    record = {
-        "format": FORMAT,
-        "version": VERSION,
-        "problem": {"called": problem, **source.record},
-        **parts,
-        "versions": {
-            "cbq": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "platform": platform.platform(),
-        },
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    (folder / RECORD).write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+    """Write the record of a run: the source and the name of its problem, named parts, versions and the time."""
+    named = {"format": FORMAT, "version": VERSION, "problem": {"called": problem, **source.record}}
+    text = json.dumps({**named, **parts, "versions": made_with()}, indent=1, default=str)
+    (folder / RECORD).write_text(text + "\n", encoding="utf-8")
 
 
 def recorded_source(fit: Path) -> ProblemSource | None:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZipFile, is_zipfile
 
 from cbq.cli import is_installed
-from cbq.cli.cells import ONE_GROUP, Rows, column_letters, is_table, line_of_names
+from cbq.cli.cells import ONE_GROUP, Rows, column_letters, is_table, line_of_names, trimmed
 from cbq.common import described, listed
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
@@ -132,13 +132,12 @@ def _kind(path: Path) -> str:
     return ".ods" if "content.xml" in parts else ".xlsx"
 
 
-def _collected(cells: Iterable[tuple[int, list[str]]], where: str) -> Rows:
-    """The rows that are not empty, without empty cells at their ends; raise beyond the bounds of a sheet."""
+def _collected(sheet: Iterable[Iterable[Any]], where: str) -> Rows:
+    """The rows of a sheet that are not empty, without empty cells at their ends; raise beyond its bounds."""
     rows: Rows = []
     filled = stored = 0
-    for line, row in cells:
-        while row and not row[-1]:
-            row.pop()
+    for line, cells in enumerate(sheet, start=1):
+        row = trimmed([cell_text(cell) for cell in cells])
         filled += sum(map(bool, row))
         stored += len(row)
         if line > MAX_LINES or stored > MAX_CELLS or stored - filled > MAX_EMPTY + EMPTY_PER_CELL * filled:
@@ -159,8 +158,7 @@ def _excel(path: Path) -> Iterator[Book]:
 
         def read(name: str) -> Rows:
             sheets[name].reset_dimensions()  # the stated dimensions may be wrong
-            lines = enumerate(sheets[name].iter_rows(values_only=True), start=1)
-            return _collected(((line, [cell_text(cell) for cell in row]) for line, row in lines), in_words(path, name))
+            return _collected(sheets[name].iter_rows(values_only=True), in_words(path, name))
 
         visible = [name for name, sheet in sheets.items() if sheet.sheet_state == "visible"]
         yield Book(path, visible, [name for name in sheets if name not in visible], read)
@@ -256,8 +254,7 @@ def _old_excel(path: Path) -> Iterator[Book]:
 
         def read(name: str) -> Rows:
             frame = pd.read_excel(book, sheet_name=name, header=None, dtype=object, keep_default_na=False)
-            lines = enumerate(frame.itertuples(index=False), start=1)
-            return _collected(((line, [cell_text(cell) for cell in row]) for line, row in lines), in_words(path, name))
+            return _collected(frame.itertuples(index=False), in_words(path, name))
 
         yield Book(path, list(book.sheet_names), [], read)
 

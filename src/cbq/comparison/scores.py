@@ -24,7 +24,7 @@ PRIOR_DRAWS, SEED = 1000, 20240616  # thetas drawn from the prior of a problem, 
 
 
 class HasFit(Protocol):
-    """What is compared: estimators, and the objects of users that have the method `fit`."""
+    """An estimator, or an object of the user's own with the method `fit`."""
 
     def fit(self, samples: Samples) -> Fit:
         """The fit to the samples."""

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import pairwise
+from threading import Timer
 from types import NoneType
 from typing import Any
-from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from cbq.common import Array, called, count, is_whole, real, require_memory, shown
-from cbq.integrands.http_json import AnswerTooLong, ask_json
 
 Inputs = Callable[[Array, Array], Any]
 MOST_BYTES = 2**20  # of an answer, besides its numbers
-BYTES_PER_NUMBER = 64  # of an answer: digits, and what a server puts around them
+BYTES_PER_NUMBER = 64  # of an answer: digits, and blanks and commas around them
 FLOATS_PER_NUMBER = 5  # in memory: its text, a float of Python, a place in a list, and float64
 SHOWN_MODELS = 20
 MOST_SHOWN = 400  # characters of an error of the server
@@ -34,9 +36,10 @@ MOST_SHOWN = 400  # characters of an error of the server
 class UMBridge:
     """The model of a UM-Bridge server as an integrand: `Problem(UMBridge("http://localhost:4242"), family, prior)`.
 
-    Every point is one request. Workers of an executor, threads or processes, connect by themselves, and serve as many
-    requests at a time as there are workers. What the server refuses is a failure of f at that point. So is an answer
-    that has other lengths than the model declares, is longer than these numbers can be, or redirects to elsewhere.
+    Every point is one request, sent directly to the server. Workers of an executor, threads or processes, connect by
+    themselves, and serve as many requests at a time as there are workers. A request that the server refuses is a
+    failure of f at that point. So is an answer that has other lengths than the model declares, is longer than these
+    numbers can be, or redirects to elsewhere.
 
     Parameters
     ----------
@@ -127,7 +130,7 @@ class UMBridge:
         if self.inputs is not None:
             given = called(self.inputs, "inputs", x, theta)
             parts = given if isinstance(given, list | tuple) and np.ndim(given[0]) else [given]
-            found = [np.ravel(real(part, "what inputs returns")) for part in parts]
+            found = [np.ravel(real(part, "the value of inputs")) for part in parts]
             if tuple(map(len, found)) != sizes:
                 raise ValueError(
                     f"inputs returned vectors of lengths {[len(each) for each in found]}, but the model {self.name!r} "
@@ -176,35 +179,84 @@ def _ask(
     url: str, what: str, request: dict[str, Any] | None, timeout: float | None, most: int = MOST_BYTES
 ) -> dict[str, Any]:
     """The answer of the server to one request; an error in words if there is none, or if it is an error."""
+    server = f"the UM-Bridge server at {url}"
     try:
-        answer = ask_json(f"{url}/{what}", request, timeout, most)
-    except HTTPError as error:
-        with closing(error):
-            raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {_reason(error)}.") from error
+        status, reason, body = _exchange(f"{url}/{what}", request, timeout, most)
+        if status >= 300:
+            raise RuntimeError(f"{server} refused {what}: {_refusal(status, reason, body)}.")
+        if len(body) > most:
+            raise RuntimeError(
+                f"{server} answered {what} with more than {most} bytes, which is too long for the sizes it declares."
+            )
+        answer = json.loads(body)
     except OSError as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
-            late = f"the UM-Bridge server at {url} did not finish its answer to {what} within {timeout:g} s"
-            raise TimeoutError(f"{late}: pass a longer timeout, or look at what the model does.") from error
+        if isinstance(error, TimeoutError) and timeout is not None:
+            late = f"{server} did not finish its answer to {what} within {timeout:g} s"
+            raise TimeoutError(f"{late}: pass a longer timeout, or look at the work of the model.") from error
         hint = "start the model server, or correct the url"
-        raise ConnectionError(f"no UM-Bridge server answers at {url} ({reason}): {hint}.") from error
-    except AnswerTooLong as error:
-        raise RuntimeError(
-            f"the UM-Bridge server at {url} answered {what} with {error}, which is too long for the sizes it declares."
-        ) from error
+        raise ConnectionError(f"no UM-Bridge server answers at {url} ({error}): {hint}.") from error
     except (ValueError, RecursionError, HTTPException) as error:
         raise RuntimeError(f"the server at {url} did not answer {what} with JSON: is it a UM-Bridge server?") from error
     if not isinstance(answer, dict) or "error" in answer:
-        raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {shown(answer)}.")
+        raise RuntimeError(f"{server} refused {what}: {shown(answer)}.")
     return answer
 
 
-def _reason(error: HTTPError) -> str:
-    """What the server says of a failed request."""
-    if 300 <= error.code < 400:
-        return f"it answered with {shown(error.reason)}, which is not followed: pass the address of the model as url"
+def _exchange(url: str, question: Any, timeout: float | None, most: int) -> tuple[int, str, bytes]:
+    """The status of an answer, its reason or new address, and at most `most` + 1 of its bytes.
+
+    The question is posted as JSON; without one, it is a GET. A redirect is not followed, since a POST that is
+    redirected becomes a GET, whose answer belongs to another question.
+
+    timeout: seconds for all of it, from connecting to the last byte, None for no limit; then a TimeoutError.
+    """
+    begin, parts = time.monotonic(), urlsplit(url)
+    connection = (HTTPSConnection if parts.scheme == "https" else HTTPConnection)(parts.netloc, timeout=timeout)
+    data = None if question is None else json.dumps(question).encode()
+    with closing(connection):
+        connection.connect()
+        with _deadline(connection.sock, timeout, begin):
+            kind = {"Content-Type": "application/json"}
+            connection.request("GET" if data is None else "POST", parts.path, data, kind)
+            with connection.getresponse() as reply:
+                moved = f"a redirect to {reply.headers['Location']}" if 300 <= reply.status < 400 else reply.reason
+                return reply.status, moved, reply.read(most + 1)
+
+
+@contextmanager
+def _deadline(sock: socket.socket, timeout: float | None, begin: float) -> Iterator[None]:
+    """Shut a socket down `timeout` seconds after `begin`, and raise a TimeoutError.
+
+    The timeout of a socket is for each call alone, so that a server that sends a byte now and then never exceeds it.
+    """
+
+    def shut_down() -> None:
+        with suppress(OSError):  # it is closed already
+            sock.shutdown(socket.SHUT_RDWR)
+
+    if timeout is None:
+        yield
+        return
+    timer = Timer(max(begin + timeout - time.monotonic(), 0.0), shut_down)
+    timer.start()
     try:
-        found = json.loads(error.read(MOST_BYTES))["error"]
+        yield
+    except (OSError, HTTPException, ValueError) as error:
+        if time.monotonic() - begin < timeout:
+            raise
+        raise TimeoutError("timed out") from error
+    finally:
+        timer.cancel()
+    if time.monotonic() - begin >= timeout:
+        raise TimeoutError("timed out")
+
+
+def _refusal(status: int, reason: str, body: bytes) -> str:
+    """The reason of the server for a refused request."""
+    if status < 400:
+        return f"it answered with {shown(reason)}, which is not followed: pass the address of the model as url"
+    try:
+        found = json.loads(body)["error"]
         return f"{found['type']}, {found['message']}"[:MOST_SHOWN].rstrip(".!")
-    except (ValueError, LookupError, TypeError, RecursionError, OSError, HTTPException):
-        return f"HTTP status {error.code}, {error.reason}; its own output may say why"
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return f"HTTP status {status}, {reason}; its own output may have the reason"

@@ -21,29 +21,3 @@ from cbq.io.fields import (
     Texts,
 )
 from cbq.io.registry import Instance, pack_measure, saved, saved_classes, unpack_measure
-
-__all__ = [
-    "FIT_FILE",
-    "SAMPLES_FILE",
-    "Boolean",
-    "Bounds",
-    "Correlation",
-    "Field",
-    "IncompatibleFile",
-    "Instance",
-    "Integer",
-    "Many",
-    "Number",
-    "Numbers",
-    "OneOrMany",
-    "Optional",
-    "Record",
-    "Text",
-    "Texts",
-    "load_file",
-    "pack_measure",
-    "save_file",
-    "saved",
-    "saved_classes",
-    "unpack_measure",
-]

@@ -16,8 +16,7 @@ from scipy.special import stdtrit
 
 from cbq.common import Array, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
 from cbq.fit import FRESH, Finding, Fit, warn_of
-from cbq.nested.means import posterior_means
-from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
+from cbq.nested.outer import Design, Outer, PriorLike, outer, posterior_means, standard_error
 from cbq.report import ArrayTable, html
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
@@ -187,14 +186,7 @@ class OuterPosterior:
             value, outer_std = at_mean(nodes, mean)
         deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
         return answer(
-            self.fit,
-            nodes.theta,
-            value,
-            value + deviations,
-            outer_std,
-            outer_df=nodes.df,
-            findings=findings,
-            warn=warn,
+            self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings, warn=warn
         )
 
 
@@ -219,7 +211,7 @@ def require_fit(fit: object) -> None:
 
 
 def output_selector(fit: Fit, output: int | None) -> Callable[[Array], Array]:
-    """A function that selects the values (..., m) of one output from those of all outputs."""
+    """A function that selects the values (..., m) of one output from values (..., m, C) of all."""
     require_fit(fit)
     if fit.C is None:
         if output is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -117,12 +117,15 @@ def evppi(
         return stacked([_gain(values @ weight.T, weights) for weight in decisions.weights])
 
     def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        gains, errors = zip(*(_gain_and_error(nodes, mean @ weight.T) for weight in decisions.weights), strict=True)
-        return stacked(gains), stacked(errors)
+        # All parts are compared with the same single decision. If each part chose its own, nearly equal decisions would
+        # give gains that are too small in all parts, and the standard error would not show it.
+        benefits = [mean @ weight.T for weight in decisions.weights]
+        parts = [nodes.of_parts(partial(_gain, overall=nodes.weights @ each), each) for each in benefits]
+        return stacked([_gain(each, nodes.weights) for each in benefits]), stacked(list(map(standard_error, parts)))
 
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, progress=progress)
     result = posterior.answer(functional, at_mean).at_least(0.0)
-    return Evppi(**{field.name: getattr(result, field.name) for field in fields(result)}, fit=fit, decisions=decisions)
+    return Evppi(**vars(result), fit=fit, decisions=decisions)
 
 
 def make_decisions(
@@ -178,22 +181,12 @@ def is_list(value: Any) -> bool:
 def _gain(benefits: Array, weights: Array, overall: Array | None = None) -> Array:
     """The gain (...) of deciding at each theta over the best single decision, for net benefits (..., m, D).
 
-    overall : (..., D), the mean net benefits that select the single decision, by default those of these thetas.
+    overall : (..., D), the mean net benefits that select the single decision (default: of these thetas).
     """
     overall = np.einsum("...md,m->...d", benefits, weights) if overall is None else overall
     best = np.argmax(overall, axis=-1)[..., None, None]
     chosen = np.take_along_axis(benefits, best, axis=-1)[..., 0]
     return np.asarray((np.max(benefits, axis=-1) - chosen) @ weights)
-
-
-def _gain_and_error(nodes: Outer, benefits: Array) -> tuple[Array, Array]:
-    """The gain for net benefits (n, D) at all thetas, and its standard error.
-
-    All parts are compared with the same single decision. If each part chose its own, nearly equal decisions would give
-    gains that are too small in all parts, and the standard error would not show it.
-    """
-    gains = nodes.of_parts(partial(_gain, overall=nodes.weights @ benefits), benefits)
-    return _gain(benefits, nodes.weights), standard_error(gains)
 
 
 def _from_net_benefits(known: list[str]) -> Decisions:

@@ -1,4 +1,9 @@
-"""Outer thetas: weighted thetas that represent the prior of theta, and the standard error that this causes."""
+"""Outer thetas: weighted thetas that represent the prior of theta, and the posterior mean of I there.
+
+Each theta costs a measure of x and its embeddings, but I is smooth in theta. For p = 1 a spline interpolates the mean
+from few thetas, more where it bends, if its error at other thetas is far below the posterior standard deviation.
+Otherwise, and for p > 1, all means are computed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,8 @@ from typing import Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, generator, is_whole, one_of, require_memory, shown
+from cbq.common import Array, Integers, Progress, evenly, generator, is_whole, one_of, reporting, require_memory, shown
+from cbq.fit import Fit
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
 from cbq.runs import iid, sobol
@@ -22,6 +28,10 @@ NODES = 2**14  # default number of thetas
 SCRAMBLES = 8  # independent Sobol designs, whose differences give the standard error
 MAX_PARTS, MIN_TABLE_PARTS = 32, 4  # parts into which draws are divided for the same purpose
 SUBSET = 512  # thetas at which I is drawn as a function
+MIN_THETAS = 8192  # below, interpolation gains little
+FIRST_NODES, MAX_NODES = 65, 513
+ROUNDING = 1e-8  # of the range of I, up to which means are rounded
+NEGLIGIBLE = 1e-2  # an error, in units of the posterior standard deviation of I
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +142,53 @@ def _systematic(weights: Array) -> tuple[Integers, Array]:
 def _slices(n: int, parts: int) -> tuple[slice, ...]:
     ends = np.linspace(0, n, parts + 1).round().astype(int)
     return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+
+
+def posterior_means(fit: Fit, nodes: Outer, paths: Array, progress: Progress) -> Array:
+    """The posterior means (n,) or (n, C) of I at the outer thetas; on their subset they are never interpolated.
+
+    paths : (S, m) or (S, m, C), draws of I at the subset.
+    """
+    theta, subset = nodes.theta, nodes.subset
+    if fit.p > 1 or len(theta) < MIN_THETAS:
+        return np.asarray(fit.predict(theta, progress=progress))
+    at_subset = np.asarray(fit.predict(theta[subset]))
+    known = np.median(np.std(paths, axis=0), axis=0)
+    tolerance = np.maximum(NEGLIGIBLE * known, ROUNDING * np.ptp(at_subset, axis=0))
+    means = interpolated(lambda t: np.asarray(fit.predict(t[:, None])), theta[:, 0], tolerance)
+    if means is None or np.any(np.abs(means[subset] - at_subset) > tolerance):
+        return np.asarray(fit.predict(theta, progress=progress))
+    means[subset] = at_subset
+    with reporting(progress, "predict", 0, len(theta)) as report:
+        report(len(theta), len(theta))
+    return fit._bounded(means)
+
+
+def interpolated(function: Callable[[Array], Array], t: Array, tolerance: Array) -> Array | None:
+    """Values (n,) or (n, C) of a function at numbers t (n,), most of them interpolated; None if it bends too much.
+
+    Gaps between nodes are halved until values in their middles are predicted within the tolerance, () or (C,).
+    """
+    from scipy.interpolate import CubicSpline  # slow to import, and rarely needed
+
+    points, place = np.unique(t, return_inverse=True)
+    if len(points) < 4 * FIRST_NODES:
+        return None
+    known = evenly(len(points), FIRST_NODES)
+    values = function(points[known])
+    left, right = known[:-1], known[1:]  # of the gaps that are left
+    while len(left):
+        if len(known) + len(left) > min(MAX_NODES, len(points) // 4):
+            return None
+        middle = np.searchsorted(points, 0.5 * (points[left] + points[right]))
+        middle = np.clip(middle, left + 1, right - 1)
+        new = function(points[middle])
+        apart = np.abs(CubicSpline(points[known], values)(points[middle]) - new)
+        wrong = np.any((apart > tolerance).reshape(len(new), -1), axis=1)
+        known = np.concatenate([known, middle])
+        order = np.argsort(known)
+        known, values = known[order], np.concatenate([values, new])[order]
+        left, right = np.hstack([[left, middle], [middle, right]])[:, np.concatenate([wrong, wrong])]
+        wide = right - left > 1
+        left, right = left[wide], right[wide]
+    return np.asarray(CubicSpline(points[known], values)(points)[place])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from cbq.common import Array, Progress, between_0_and_1, one_of
 from cbq.fit import MARGIN, Finding, Fit
 from cbq.measures import Empirical
-from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
+from cbq.nested.answer import Answer, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
 
 Tail = Literal["upper", "lower"]
@@ -69,11 +69,11 @@ def value_at_risk(
     >>> risk.estimate < risk.tail.estimate
     True
     """
-    sign, select = _sign(alpha, tail), output_selector(fit, output)
+    loss = _Loss.of(fit, alpha, tail, output)
     find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
 
     def functional(values: Array, weights: Array) -> Array:
-        return sign * find(sign * select(values), weights, alpha)
+        return loss.sign * find(loss(values), weights, alpha)
 
     def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
         # The standard error belongs to the average over parts, which in one dimension is also the better estimate
@@ -82,11 +82,9 @@ def value_at_risk(
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
         return value, standard_error(parts)
 
-    posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
-    findings = _unseen_tail(posterior, sign, select, alpha)
+    posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
     result = posterior.answer(functional, at_mean, findings)
-    tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings, warn=False)  # done above
-    return ValueAtRisk(**{field.name: getattr(result, field.name) for field in fields(result)}, tail=tail_answer)
+    return ValueAtRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
 
 
 def conditional_value_at_risk(
@@ -113,10 +111,9 @@ def conditional_value_at_risk(
     >>> bool(low < high)
     True
     """
-    sign, select = _sign(alpha, tail), output_selector(fit, output)
-    posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
-    findings = _unseen_tail(posterior, sign, select, alpha)
-    return posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
+    loss = _Loss.of(fit, alpha, tail, output)
+    posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
+    return posterior.answer(loss.tail_mean, findings=findings)
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
@@ -149,39 +146,44 @@ def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
     return np.asarray(start + excess / (1.0 - alpha))
 
 
-def _tail_functional(sign: float, select: Callable[[Array], Array], alpha: float) -> Functional:
-    def functional(values: Array, weights: Array) -> Array:
-        return sign * tail_mean(sign * select(values), weights, alpha)
+@dataclass(frozen=True, eq=False)
+class _Loss:
+    """The loss: one output of I, whose sign is -1 for the lower tail. alpha : the probability outside the tail."""
 
-    return functional
+    select: Callable[[Array], Array]
+    sign: float
+    alpha: float
 
+    @classmethod
+    def of(cls, fit: Fit, alpha: float, tail: Tail, output: int | None) -> Self:
+        """From the arguments of `value_at_risk`."""
+        alpha = between_0_and_1(alpha, "alpha")
+        return cls(output_selector(fit, output), 1.0 if one_of(tail, Tail, "tail") == "upper" else -1.0, alpha)
 
-def _unseen_tail(
-    posterior: OuterPosterior, sign: float, select: Callable[[Array], Array], alpha: float
-) -> tuple[Finding, ...]:
-    """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
-    fit, nodes = posterior.fit, posterior.nodes
-    observed = sign * select(np.asarray(fit.predict(fit.theta)))
-    losses = sign * select(posterior.mean)
-    start, largest = float(step_quantile(losses, nodes.weights, alpha)), float(np.max(observed))
-    if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):
-        return ()
-    theta = nodes.theta[losses >= start]
-    text = (
-        f"the whole tail, {fit.names.ranges('theta', theta)}, has worse losses than any of the {len(observed)} "
-        f"observed thetas: it starts at {sign * start:.4g}, and the worst observed theta has {sign * largest:.4g}. The "
-        f"interval rests on the prior of I alone."
-    )
-    return (Finding("beyond", text),)
+    def __call__(self, values: Array) -> Array:
+        return self.sign * self.select(values)
 
+    def tail_mean(self, values: Array, weights: Array) -> Array:
+        """The mean of I in the tail."""
+        return self.sign * tail_mean(self(values), weights, self.alpha)
 
-def _sign(alpha: float, tail: Tail) -> float:
-    """1 for the upper tail, -1 for the lower one."""
-    between_0_and_1(alpha, "alpha")
-    one_of(tail, Tail, "tail")
-    return 1.0 if tail == "upper" else -1.0
+    def posterior(self, fit: Fit, prior: PriorLike, **how: Any) -> tuple[OuterPosterior, tuple[Finding, ...]]:
+        """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
+        min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
+        posterior = OuterPosterior.at(fit, prior, min_part=min_part, **how)
+        return posterior, self._unseen_tail(posterior)
 
-
-def _min_part(alpha: float) -> int:
-    """The smallest part of the thetas, so that some of them lie in the tail."""
-    return int(np.ceil(MIN_IN_TAIL / (1.0 - alpha) - ROUNDING))
+    def _unseen_tail(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
+        """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
+        fit, nodes = posterior.fit, posterior.nodes
+        observed, losses = self(np.asarray(fit.predict(fit.theta))), self(posterior.mean)
+        start, largest = float(step_quantile(losses, nodes.weights, self.alpha)), float(np.max(observed))
+        if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):
+            return ()
+        tail = fit.names.ranges("theta", nodes.theta[losses >= start])
+        text = (
+            f"the whole tail, {tail}, has worse losses than any of the {len(observed)} observed thetas: it starts at "
+            f"{self.sign * start:.4g}, and the worst observed theta has {self.sign * largest:.4g}. The interval rests "
+            f"on the prior of I alone."
+        )
+        return (Finding("beyond", text),)

@@ -1,19 +1,22 @@
-"""Checked arrays of thetas, points and values, one row per point; and units for the values."""
+"""Checked arrays of thetas, points and values, one row per point; equal rows, averages and units."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Booleans, Integers, not_nan, real, rows_not_finite, shown
+from cbq.common import Array, Integers, real, rows_not_finite
 from cbq.samples.names import Names, Part
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
 
 MAX_MAGNITUDE = 1e140  # of f and of 1 / f: sums of squares of larger ones overflow or underflow
 MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
-ROUNDING = 1e-12  # relative to the largest |f|: values may exceed their bounds by this much
+MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
 
 def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
@@ -102,51 +105,6 @@ def check_counts(x_counts: Integers, f_counts: Integers) -> None:
         )
 
 
-def as_bounds(bounds: Any) -> Array | None:
-    """The argument `bounds`, (low, high), each a number or (C,), as an array (2, C), or (2, 1) for numbers."""
-    if bounds is None:
-        return None
-    if not isinstance(bounds, list | tuple | np.ndarray) or getattr(bounds, "ndim", 1) == 0 or len(bounds) != 2:
-        raise ValueError(f"bounds must be a pair (low, high), such as (0, 1), but they are {shown(bounds)}.")
-    ends = [not_nan(end, f"bounds[{k}]") for k, end in enumerate(bounds)]
-    outputs = max(end.size for end in ends)
-    for k, end in enumerate(ends):
-        if end.ndim > 1 or end.size not in (1, outputs) or not outputs:
-            raise ValueError(
-                f"bounds[{k}] has shape {end.shape}, but it must be a number, or one for each output of f."
-            )
-    low, high = (np.broadcast_to(end, (outputs,)) for end in ends)
-    wrong = (low > high) | (low == np.inf) | (high == -np.inf)
-    if np.any(wrong):
-        c = int(np.argmax(wrong))
-        raise ValueError(
-            f"bounds must be a pair (low, high), but low is {low[c]:g} and high is {high[c]:g}: swap them."
-        )
-    return np.stack([low, high])
-
-
-def bounds_of(bounds: Any, C: int | None) -> Array | None:
-    """The argument `bounds` as an array (2, C) for C outputs, or (2, 1) where C is None."""
-    array, outputs = as_bounds(bounds), C or 1
-    if array is None:
-        return None
-    if array.shape[1] not in (1, outputs):
-        has = "no axis of outputs: pass two numbers" if C is None else f"{C} outputs: pass one for each"
-        raise ValueError(f"bounds have {array.shape[1]} columns, one for each output, but f has {has}.")
-    return np.repeat(array, outputs // array.shape[1], axis=1)
-
-
-def shown_bounds(bounds: Array) -> str:
-    """Bounds (2, C) as text: a single number for each end that all outputs share."""
-    return f"({', '.join(f'{end[0]:g}' if np.all(end == end[0]) else str(end) for end in bounds)})"
-
-
-def rows_outside(values: Array, bounds: Array) -> Booleans:
-    """Which rows of values (n, C) lie outside bounds (2, C) or (2, 1) by more than rounding: (n,)."""
-    slack = ROUNDING * np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
-    return np.asarray(np.any((values < bounds[0] - slack) | (values > bounds[1] + slack), axis=1))
-
-
 def equal_rows(keys: Array) -> tuple[Integers, Integers]:
     """The index of the first row in each group of equal rows of keys (n, k), ascending; and the group of each row."""
     last = np.sort(keys[:, -1])
@@ -197,3 +155,13 @@ def check_magnitude(f: Array, largest: float = MAX_MAGNITUDE, smallest: float = 
             f"values of f of about {extreme:.0e} are too {'large' if extreme > 1 else 'small'}: their squares leave "
             f"the range of float64. Multiply f by a constant, and divide the estimates by it."
         )
+
+
+def spread(samples: Samples) -> Array:
+    """The standard deviation of f at each theta (T, C), for f in units near 1; 1 where a theta has a single point.
+
+    Divide by it so that thetas with a large variance do not dominate.
+    """
+    residuals = samples.table - samples.averages(samples.table)[samples.owners]
+    deviations = np.maximum(np.sqrt(samples.averages(residuals**2)), MIN_SPREAD)
+    return np.where(samples.counts[:, None] > 1, deviations, 1.0)

@@ -171,30 +171,22 @@ def find_summary(values: Array) -> SummaryRow | None:
     n, last = len(varying), min(MAX_SUMMARIES, len(varying) - MIN_DRAWS)
     if last < 1 or not varying.shape[1]:
         return None
-    centre, above = varying[0], varying[: n - last]
     with np.errstate(over="ignore", invalid="ignore"):  # of squares, which then equal nothing
-        total, square = np.sum(above - centre, axis=0), np.sum((above - centre) ** 2, axis=0)
-        scale = np.max(np.abs(above), axis=0)
+        scale = np.max(np.abs(varying[: n - last]), axis=0)
         for b in range(n - last, n):  # if the first b rows are draws, and no others
-            for holds, summary in _summaries(total, square, centre, b).items():
-                within = SUMMARY_ROUNDING * np.maximum(scale, np.abs(summary)) + _half_digit(varying[b:])
-                alike = np.all(np.abs(varying[b:] - summary) <= within, axis=1)
-                for row in np.flatnonzero(alike):
-                    if _chance(varying[:b], varying[b + row], within[row]) < CHANCE:
+            draws, below = varying[:b], varying[b:]
+            summaries = {
+                "the means": np.mean(draws, axis=0),
+                "the sums": np.sum(draws, axis=0),
+                "the standard deviations": np.std(draws, axis=0, ddof=1),
+                "the standard deviations with divisor n": np.std(draws, axis=0),
+            }
+            for holds, summary in summaries.items():
+                within = SUMMARY_ROUNDING * np.maximum(scale, np.abs(summary)) + _half_digit(below)
+                for row in np.flatnonzero(np.all(np.abs(below - summary) <= within, axis=1)):
+                    if _chance(draws, below[row], within[row]) < CHANCE:
                         return SummaryRow(b, b + int(row), holds)
-            total, square = total + varying[b] - centre, square + (varying[b] - centre) ** 2
     return None
-
-
-def _summaries(total: Array, square: Array, centre: Array, b: int) -> dict[str, Array]:
-    """Summaries that the last rows of a table may hold, from sums and sums of squares of b rows less `centre`, (k,)."""
-    spread2 = np.maximum(square / b - (total / b) ** 2, 0.0)
-    return {
-        "the means": total / b + centre,
-        "the sums": total + b * centre,
-        "the standard deviations": np.sqrt(spread2 * b / (b - 1)),
-        "the standard deviations with divisor n": np.sqrt(spread2),
-    }
 
 
 def _chance(draws: Array, point: Array, within: Array) -> float:

@@ -1,29 +1,157 @@
-"""The measures of x, one for each theta, from every form that users may pass.
-
-A file holds measures, but no functions. Samples of a family are saved without it: the user passes it again, and the
-densities of the points must agree.
-"""
+"""The measures of x, one for each theta, from every form that users may pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers, as_text, sentence
-from cbq.io import IncompatibleFile, pack_measure
+from cbq.common import Array, Integers, as_text, sentence, whole
+from cbq.io import Integer, pack_measure, saved
 from cbq.measures import Measure, Unnormalised
-from cbq.measures.base import measure_argument
-
-if TYPE_CHECKING:
-    from cbq.samples.findings import SamplesFinding
-    from cbq.samples.samples import Samples
+from cbq.measures.base import measure_argument, stack
 
 ROUNDING = 1e-9  # of the ends of supports
-TOLERANCE = 1e-6  # relative: densities of the same measure differ by less between machines
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
+WHY = (
+    "these samples have none: make them with measure=, such as a family, a function from theta to its measure, or "
+    "draws of posteriors with score=. "
+    "cbq.LSMC(), cbq.KLSMC() and cbq.MonteCarlo() need no measure."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalMeasure:
+    """The measure of x as a function of theta.
+
+    A `family` returns it at any theta. Without a family, only the measures at the observed thetas (T, p) are known:
+    `observed` is a measure with batch shape (T,), T measures, or one measure for all thetas, also unobserved ones.
+    """
+
+    theta: Array
+    observed: Measure | tuple[Measure, ...]
+    family: Family | None = None
+
+    @classmethod
+    def of(cls, measure: Any, theta: Array, d: int, name: str = "measure") -> Self:
+        """From an argument of `Samples` with this name, checked against theta (T, p) and the dimension d of x."""
+        T, family = len(theta), None
+        observed: Measure | tuple[Measure, ...]
+        if isinstance(measure, list | tuple):
+            if len(measure) != T:
+                raise ValueError(
+                    f"{name} is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
+                )
+            observed = tuple(measure_argument(item, f"{name}[{t}]") for t, item in enumerate(measure))
+        elif callable(measure) and not _is_distribution(measure):
+            observed, family = measures_at(measure, theta, "family" if name == "measure" else name), measure
+        else:
+            observed = measure_argument(measure, name)
+            if observed.batch_shape not in ((), (T,)):
+                raise ValueError(
+                    f"{name} has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "
+                    f"measure for each theta, or (), one measure for all."
+                )
+        new = cls(theta, observed, family)
+        _check_measures(observed if isinstance(observed, tuple) else [new.observed_at(0)], d, "x", name)
+        return new
+
+    def __repr__(self) -> str:
+        known = "everywhere" if self.everywhere else f"at {len(self.theta)} thetas"
+        return f"ConditionalMeasure({self.observed_at(0)!r} at the first theta, known {known})"
+
+    def __call__(self, theta: Array) -> tuple[Measure, ...]:
+        """The measures at theta (M, p)."""
+        if self.family is not None:
+            measures = measures_at(self.family, theta)
+            _check_measures(measures, self.observed_at(0).dim, "x")
+            return measures
+        if self.is_shared:
+            return (self.observed_at(0),) * len(theta)
+        indices = find_thetas(theta, self.theta)
+        if np.any(indices < 0):
+            raise ValueError(
+                f"the measure of x is not known at theta = {theta[np.argmin(indices)]}, which is none of the "
+                f"{len(self.theta)} observed thetas: pass the family, a function from theta to its measure, as the "
+                f"measure of the samples."
+            )
+        return tuple(map(self.observed_at, indices.tolist()))
+
+    def one(self, theta: Array) -> Measure:
+        """The measure at one theta (p,)."""
+        return self(theta[None])[0]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one measure object serves all thetas."""
+        return isinstance(self.observed, Measure) and not self.observed.batch_shape
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the measure is known at every theta."""
+        return self.family is not None or self.is_shared
+
+    @property
+    def varies(self) -> bool:
+        """Whether the measures of several thetas may differ, since they are not one object."""
+        if isinstance(self.observed, tuple):
+            return any(other is not self.observed[0] for other in self.observed)
+        return not self.is_shared
+
+    @property
+    def fits_in_file(self) -> bool:
+        """Whether a file can hold it: a file holds no code, hence no family and no measures of the user's own."""
+        if self.family is not None:
+            return False
+        try:
+            for measure in self.distinct:
+                pack_measure(measure)
+        except ValueError:
+            return False
+        return True
+
+    def observed_at(self, t: int) -> Measure:
+        """The measure at the observed theta t."""
+        if isinstance(self.observed, Measure):
+            return self.observed[t] if self.observed.batch_shape else self.observed
+        return self.observed[t]
+
+    @property
+    def all_observed(self) -> tuple[Measure, ...]:
+        """The measure at each observed theta."""
+        return tuple(self.observed_at(t) for t in range(len(self.theta)))
+
+    @property
+    def distinct(self) -> tuple[Measure, ...]:
+        """The observed measures, T of them; or a single one, which may be a batch."""
+        return (self.observed,) if isinstance(self.observed, Measure) else self.observed
+
+    @property
+    def stacked(self) -> Measure | None:
+        """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
+        return self.observed if isinstance(self.observed, Measure) else stack(self.observed)
+
+    def select(self, chosen: Integers) -> Self:
+        """The measures of the chosen thetas."""
+        observed = self.observed
+        if isinstance(observed, tuple):
+            observed = tuple(observed[t] for t in chosen)
+        elif observed.batch_shape:
+            observed = observed[chosen]
+        return replace(self, theta=self.theta[chosen], observed=observed)
+
+    def equals(self, other: ConditionalMeasure) -> bool:
+        """Whether the measures at the observed thetas are equal, of which both have equally many."""
+        return all(self.observed_at(t).equals(other.observed_at(t)) for t in range(len(self.theta)))
+
+    def log_density(self, points: Array | Sequence[Array]) -> Array:
+        """The log densities of points of each theta, T arrays (N_t, d) or an array (T, N, d), in one array (n,)."""
+        batched = self.stacked
+        if batched is not None and isinstance(points, np.ndarray):
+            return log_density(batched, points).reshape(-1)
+        return np.concatenate([log_density(self.observed_at(t), x) for t, x in enumerate(points)])
 
 
 def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Measure, ...]:
@@ -40,119 +168,9 @@ def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Mea
     return tuple(measures)
 
 
-@dataclass(frozen=True, eq=False)
-class ConditionalMeasure:
-    """The measure of x as a function of theta.
-
-    A `family` returns it at any theta. Without a family, only the measures at the observed thetas (T, p) are known:
-    `observed` is a measure with batch shape (T,), T measures, or one measure for all thetas, also unobserved ones.
-    """
-
-    theta: Array
-    observed: Measure | tuple[Measure, ...]
-    family: Family | None
-
-    def __repr__(self) -> str:
-        known = "everywhere" if self.everywhere else f"at {len(self.theta)} thetas"
-        return f"ConditionalMeasure({self.observed_at(0)!r} at the first theta, known {known})"
-
-    def __call__(self, theta: Array) -> tuple[Measure, ...]:
-        """The measures at theta (M, p)."""
-        if self.family is not None:
-            measures = measures_at(self.family, theta)
-            _check_measures(measures, self.observed_at(0).dim, "x")
-            return measures
-        if isinstance(self.observed, Measure) and self.everywhere:
-            return (self.observed,) * len(theta)
-        indices = find_thetas(theta, self.theta)
-        if np.any(indices < 0):
-            raise ValueError(
-                f"the measure of x is not known at theta = {theta[np.argmin(indices)]}, which is none of the "
-                f"{len(self.theta)} observed thetas: pass the family, a function from theta to its measure, as the "
-                f"measure of the samples."
-            )
-        return tuple(self.observed_at(int(t)) for t in indices)
-
-    def one(self, theta: Array) -> Measure:
-        """The measure at one theta (p,)."""
-        return self(theta[None])[0]
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether the measure is known at every theta."""
-        return self.family is not None or (isinstance(self.observed, Measure) and not self.observed.batch_shape)
-
-    @property
-    def fits_in_file(self) -> bool:
-        """Whether a file can hold it: a file holds no code, hence no family and no measures of the user's own."""
-        if self.family is not None:
-            return False
-        try:
-            for measure in [self.observed] if isinstance(self.observed, Measure) else self.observed:
-                pack_measure(measure)
-        except ValueError:
-            return False
-        return True
-
-    def observed_at(self, t: int) -> Measure:
-        """The measure at the observed theta t."""
-        if isinstance(self.observed, Measure):
-            return self.observed[t] if self.observed.batch_shape else self.observed
-        return self.observed[t]
-
-
-def varies(measure: Measure | tuple[Measure, ...]) -> bool:
-    """Whether the measures of several thetas may differ, since they are not one object."""
-    return (
-        bool(measure.batch_shape) if isinstance(measure, Measure) else any(other is not measure[0] for other in measure)
-    )
-
-
-def equal_measures(one: Measure | tuple[Measure, ...], other: Measure | tuple[Measure, ...], T: int) -> bool:
-    """Whether the measures of T thetas are equal; each argument is a batch of T, T measures, or one for all."""
-    first, second = (ConditionalMeasure(np.empty((T, 0)), observed, None).observed_at for observed in (one, other))
-    return all(first(t).equals(second(t)) for t in range(T))
-
-
-def find_thetas(theta: Array, known: Array) -> Integers:
-    """The index of each theta (M, p) among the known ones (T, p), the first of equal ones, or -1: (M,)."""
-    index = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0 turns -0 into 0
-    return np.array([index.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
-
-
-def as_measures(
-    measure: Any, theta: Array, d: int, name: str = "measure"
-) -> tuple[Measure | tuple[Measure, ...], Family | None]:
-    """The measures in the argument `measure` of `Samples`, and the family if it is one.
-
-    The measures are checked against theta (T, p) and the dimension d of x. name: of the argument.
-    """
-    T, family = len(theta), None
-    observed: Measure | tuple[Measure, ...]
-    if isinstance(measure, list | tuple):
-        if len(measure) != T:
-            raise ValueError(
-                f"{name} is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
-            )
-        observed = tuple(measure_argument(item, f"{name}[{t}]") for t, item in enumerate(measure))
-    elif (
-        callable(measure)
-        and not isinstance(measure, Measure)
-        and not type(measure).__module__.startswith("scipy.stats")
-    ):
-        observed, family = measures_at(measure, theta, "family" if name == "measure" else name), measure
-    else:
-        observed = measure_argument(measure, name)
-        if observed.batch_shape not in ((), (T,)):
-            raise ValueError(
-                f"{name} has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "
-                f"measure for each theta, or (), one measure for all."
-            )
-    if isinstance(observed, Measure):
-        _check_measures([observed[0] if observed.batch_shape else observed], d, "x", name)
-    else:
-        _check_measures(observed, d, "x", name)
-    return observed, family
+def _is_distribution(measure: Any) -> bool:
+    """Whether it is a measure, or a distribution of scipy.stats, which can be called as well."""
+    return isinstance(measure, Measure) or type(measure).__module__.startswith("scipy.stats")
 
 
 def _check_measures(measures: Sequence[Measure], d: int, owner: str, name: str = "measure") -> None:
@@ -171,6 +189,12 @@ def _check_measures(measures: Sequence[Measure], d: int, owner: str, name: str =
             )
 
 
+def find_thetas(theta: Array, known: Array) -> Integers:
+    """The index of each theta (M, p) among the known ones (T, p), the first of equal ones, or -1: (M,)."""
+    index = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0 turns -0 into 0
+    return np.array([index.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
+
+
 def log_density(measure: Measure, x: Array) -> Array:
     """The log density of the points x (..., n, d) under a measure: (..., n); zero if the measure has no density."""
     try:
@@ -180,26 +204,32 @@ def log_density(measure: Measure, x: Array) -> Array:
         return np.zeros(x.shape[:-1])
 
 
-def check_proposal(measure: Measure, proposal: Measure, theta: Array, x: Array) -> None:
-    """Raise unless points of the proposal, with weights p / q, can replace points of the measure at theta (p,).
+def check_ratio(measure: Measure, other: Measure, name: str, theta: Array, x: Array) -> None:
+    """Raise unless the densities of the measure and of the other one, at theta (p,), have a ratio at all points.
 
-    Both need densities with the same support. x : (1, d), one of the points.
+    Both need normalised densities with the same support. name : the argument of the other, "proposal" or "q". x : (1,
+    d), one of the points.
     """
-    for name, checked in (("measure", measure), ("proposal", proposal)):
-        if why := why_no_density(checked, x):
+    for role, checked in (("measure", measure), (name, other)):
+        if why := _why_no_density(checked, x):
             raise ValueError(
-                f"points of a proposal have weights p(x) / q(x), but {checked!r}, the {name} at theta = {theta}, has "
-                f"no usable density: {why}. Leave proposal out, or use a measure with a density."
+                f"{name} needs a ratio of two normalised densities, but {checked!r}, the {role} at theta = {theta}, "
+                f"has no usable density: {why}. Leave {name} out and use cbq.kernels.Stein, which needs a score only, "
+                f"or pass measures with densities."
             )
-    if ends := other_support(measure, proposal):
+    ends = np.stack(measure.support), np.stack(other.support)
+    differ = np.any(~np.isclose(*ends, rtol=ROUNDING, atol=ROUNDING), axis=0)
+    if np.any(differ):
+        j = int(np.argmax(differ))
+        own, others = (f"[{low:g}, {high:g}]" for low, high in (support[:, j] for support in ends))
         raise ValueError(
-            f"the proposal at theta = {theta} has the support {ends[2]} along coordinate {ends[0]} of x, and the "
-            f"measure has {ends[1]}: f is not defined outside the support of the measure, and points must reach all of "
-            f"it. Pass a proposal with the same support."
+            f"the {name} at theta = {theta} has the support {others} along coordinate {j} of x, and the measure has "
+            f"{own}: f has values inside the support of the measure only, and points must reach all of it. Pass a "
+            f"{name} with the same support."
         )
 
 
-def why_no_density(measure: Measure, x: Array) -> str:
+def _why_no_density(measure: Measure, x: Array) -> str:
     """Why a measure has no density for ratios, in words; empty if it has one. x : (1, d), a point."""
     if any(isinstance(factor, Unnormalised) for factor in measure.factors()):
         return "it is known up to a constant only"
@@ -210,82 +240,53 @@ def why_no_density(measure: Measure, x: Array) -> str:
     return ""
 
 
-def other_support(one: Measure, other: Measure) -> tuple[int, str, str] | None:
-    """The first coordinate along which the supports of two measures differ, and both there; None if there is none."""
-    ends = np.stack(one.support), np.stack(other.support)
-    differ = ~np.isclose(*ends, rtol=ROUNDING, atol=ROUNDING)
-    if not np.any(differ):
-        return None
-    j = int(np.argmax(np.any(differ, axis=0)))
-    first, second = (f"[{low:g}, {high:g}]" for low, high in (support[:, j] for support in ends))
-    return j, first, second
+@saved("UnknownMeasure", dim=Integer(1))
+class UnknownMeasure(Measure):
+    """An unknown measure in `dim` dimensions: every method that needs more than the dimension raises a TypeError."""
+
+    def __init__(self, dim: int) -> None:
+        self._dim = whole(dim, "dim", 1)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the points."""
+        return self._dim
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """One measure for all thetas: ()."""
+        return ()
+
+    def parameters(self) -> dict[str, Array]:
+        """There are none."""
+        return {}
+
+    def _rebuild(self, parameters: dict[str, Array]) -> Self:
+        return self
+
+    def equals(self, other: Measure) -> bool:
+        """Whether the other is unknown, too."""
+        return isinstance(other, UnknownMeasure) and other.dim == self.dim
+
+    def __repr__(self) -> str:
+        return f"UnknownMeasure(dim={self.dim})"
+
+    def moments(self) -> tuple[Array, Array]:
+        """Unknown: raises a TypeError."""
+        _refuse()
+
+    def _logpdf(self, x: Array) -> Array:
+        _refuse()
+
+    def _score(self, x: Array) -> Array:
+        _refuse()
+
+    def _from_normal(self, v: Array) -> Array:
+        _refuse()
+
+    def _to_normal(self, x: Array) -> Array:
+        _refuse()
 
 
-class FamilyNeeded(IncompatibleFile):
-    """The file holds samples without their measures, and no family was passed."""
-
-
-def other_measures(family: Family | None, why: str) -> ValueError:
-    """The error for measures, of a family or of the file itself, that contradict the saved samples."""
-    if family is None:
-        return ValueError(f"its measures do not match its points: {why}")
-    return IncompatibleFile(
-        f"does not go with this family, which is not the one of the fit: {why} Pass the family that the samples were "
-        f"drawn from."
-    )
-
-
-def read_samples(samples: Samples) -> dict[str, Any]:
-    """The fields of saved samples.
-
-    measure: as for the constructor, with a list of one for T equal measures; None if the family must be passed again,
-    which the log densities of the points then identify.
-    """
-    measure = samples.conditional.observed
-    if not isinstance(measure, Measure) and all(item is measure[0] for item in measure):
-        measure = measure[:1]
-    return {
-        "x": samples.all_points,
-        "f": samples.table,
-        "single": samples.C is None,
-        "measure": measure if samples.conditional.fits_in_file else None,
-        "log_density": samples.log_density(),
-    }
-
-
-def build_samples(
-    cls: type[Samples],
-    family: Family | None,
-    *,
-    theta: Array,
-    counts: Integers,
-    x: Array,
-    f: Array,
-    single: bool,
-    log_density: Array,
-    measure: Measure | tuple[Measure, ...] | None,
-    log_weights: Array | None,
-    findings: tuple[SamplesFinding, ...],
-    **options: Any,
-) -> Samples:
-    """The samples with the measures of `family`, or else of the file; points must have these log densities (n,)."""
-    if family is None and measure is None:
-        raise FamilyNeeded("holds a fit that needs the measure of x at any theta, and a file holds no code.")
-    if isinstance(measure, tuple) and len(measure) == 1:
-        measure = measure * len(theta)
-    cuts = np.cumsum(counts)[:-1]
-    points, values = np.split(x, cuts), np.split(f[:, 0] if single else f, cuts)
-    try:
-        samples = cls(theta, points, values, measure if family is None else family, **options)
-    except (ValueError, TypeError) as error:
-        raise other_measures(family, str(error)) from error
-    computed = samples.log_density()
-    other = ~(np.abs(computed - log_density) <= TOLERANCE * (1.0 + np.abs(log_density)))
-    if np.any(other):
-        i = int(np.argmax(other))
-        raise other_measures(
-            family,
-            f"at theta = {theta[samples.owners[i]]} the log density of a point is {computed[i]:.6g}, but in the fit it "
-            f"is {log_density[i]:.6g}.",
-        )
-    return samples._replaced(log_weights=log_weights, findings=findings)
+def _refuse() -> NoReturn:
+    raise TypeError(f"the measure of x is not known: {WHY}")

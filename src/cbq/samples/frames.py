@@ -1,16 +1,16 @@
-"""Samples from and to long tables, with one row per point."""
+"""Samples from and to long tables, with one row per point, and as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.common import Array, Booleans, data_frame, real, rows_not_finite, shown
+from cbq.common import Array, Booleans, data_frame, rows_not_finite, shown
+from cbq.report import html
 from cbq.samples.arrays import equal_rows
-from cbq.samples.failures import Failures
+from cbq.samples.findings import Failures, in_brief
 from cbq.samples.names import PARTS, Names, Part, by_point, named_columns
 
 if TYPE_CHECKING:
@@ -18,26 +18,14 @@ if TYPE_CHECKING:
 
 FAILED = "failed"  # the column that marks points at which f failed
 Columns = str | Sequence[str] | None
+FIRST_ROWS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class LongTable:
-    """The contents of a long table: thetas (T, p), T arrays of points (N_t, d), and T arrays of values.
+def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> tuple[dict[str, Any], Failures | None]:
+    """The arguments theta, x, f and names of `Samples` in a table, and the points that its column `failed` marks.
 
-    failures: the points at which f failed, if the table has a column `failed`.
-    """
-
-    theta: Array
-    x: list[Array]
-    f: list[Array]
-    names: Names
-    failures: Failures | None
-
-
-def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> LongTable:
-    """Read a table whose columns have these names: by default theta, x and f, or theta_*, x_* and f_*.
-
-    Thetas are in the order of their first rows. Values are (N_t,) for a single name of f, and (N_t, C) for a list.
+    By default, columns are theta, x and f, or theta_*, x_* and f_*. Thetas are in the order of their first rows. Values
+    are (N_t,) for a single name of f, and (N_t, C) for a list.
     """
     table = _columns(frame)
     failed = _failed(table.pop(FAILED, None), len(next(iter(table.values()), ())))
@@ -52,33 +40,26 @@ def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> LongTable:
         )
     single = isinstance(f, str) or (f is None and columns["f"] == ("f",))
     blocks = {part: np.column_stack([table[name] for name in getattr(names, part)]) for part in PARTS}
-    return _grouped(blocks, names, failed, single=single)
-
-
-def _grouped(blocks: dict[Part, Array], names: Names, failed: Booleans, *, single: bool) -> LongTable:
-    """The table with the rows of equal thetas together."""
-    theta, x = blocks["theta"], blocks["x"]
-    bad = rows_not_finite(theta)
+    at, points = blocks["theta"], blocks["x"]
+    bad = rows_not_finite(at)
     if np.any(bad):
         row = int(np.argmax(bad))
-        raise ValueError(f"theta must be finite, but row {row} holds {theta[row]}: remove it.")
-    first, group = equal_rows(theta)
+        raise ValueError(f"theta must be finite, but row {row} holds {at[row]}: remove it.")
+    first, group = equal_rows(at)
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     values = blocks["f"][:, 0] if single else blocks["f"]
     good = [row[~failed[row]] for row in rows]
     known = [t for t, row in enumerate(good) if len(row)]
     if not known:
         raise ValueError("the table has no row with a value: f failed at all of them.")
-    failures = Failures.of(theta[first], [x[row[failed[row]]] for row in rows], [x[row] for row in good])
-    taken = [good[t] for t in known]
-    return LongTable(theta[first][known], [x[row] for row in taken], [values[row] for row in taken], names, failures)
+    failures = Failures.of(at[first], [points[row[failed[row]]] for row in rows], [points[row] for row in good])
+    rows = [good[t] for t in known]
+    parts = {"x": [points[row] for row in rows], "f": [values[row] for row in rows]}
+    return {"theta": at[first][known], **parts, "names": names}, failures
 
 
 def to_frame(samples: Samples) -> Any:
-    """A pandas table of samples, with a row per point.
-
-    Points at which f failed have rows, too, with NaN as their value and True in the column `failed`.
-    """
+    """A pandas table of samples; see `Samples.to_frame`."""
     failures = samples.failures
     table = samples.to_columns()
     if failures is None:
@@ -98,14 +79,10 @@ def _columns(frame: Any) -> dict[str, Array]:
             f"from_frame takes a table with named columns, such as a pandas or polars DataFrame or a mapping from "
             f"names to columns of numbers, but a {type(frame).__name__} arrived."
         )
-    if repeated := columns.repeated():
-        raise ValueError(f"the table has several columns called {', '.join(map(repr, repeated))}: rename them.")
-    table = {name: real(columns.take(i), f"column {shown(name)}") for i, name in enumerate(columns.labels)}
-    lengths = {len(column) for column in table.values() if column.ndim == 1}
-    if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
-        shapes = {name: column.shape for name, column in table.items()}
-        raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")
-    return table
+    numbers = columns.numbers(columns.labels, "the table")
+    if not len(numbers):
+        raise ValueError("the table must have a row for each point, but it is empty.")
+    return dict(zip(columns.labels, numbers.T, strict=True))
 
 
 def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ...]:
@@ -135,3 +112,20 @@ def _failed(column: Array | None, n: int) -> Booleans:
     if not np.all((column == 0) | (column == 1)):
         raise ValueError(f"column {FAILED!r} must hold True and False, but it holds {shown(column)}.")
     return np.asarray(column == 1)
+
+
+def samples_html(samples: Samples) -> str:
+    """A summary of samples and their first points."""
+    names, counts, kinds = samples.names, samples.counts, dict.fromkeys(finding.kind for finding in samples.findings)
+    points = f"{counts.min()} to {counts.max()}" if samples.is_ragged else f"{counts[0]}"
+    entries = {
+        "thetas": f"{samples.T}: {names.ranges('theta', samples.theta)}",
+        "points": f"{points} each, {samples.n_evaluations} in all: {names.ranges('x', samples.all_points)}",
+        "values": names.ranges("f", samples.table),
+        "measure": f"{samples.measure(0)!r}" + f" and {samples.T - 1} more" * (samples.T > 1),
+        "design": samples.design,
+        "failed": "" if samples.failures is None else f"{len(samples.failures.x)} points",
+        "findings": " ".join(in_brief(samples.findings, kind, samples.T) for kind in kinds),
+    }
+    first = {name: column[:FIRST_ROWS] for name, column in samples.to_columns().items()}
+    return html.box("Samples", entries, html.column_table(first))

@@ -8,17 +8,17 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.measures import Measure
-from cbq.samples.arrays import equal_rows, shown_bounds
-from cbq.samples.conditional import equal_measures, find_thetas, measures_at
-from cbq.samples.failures import Failures
-from cbq.samples.findings import about
+from cbq.samples.arrays import equal_rows
+from cbq.samples.bounds import shown_bounds
+from cbq.samples.conditional import ConditionalMeasure, find_thetas, measures_at
+from cbq.samples.findings import Failures, about
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Design, Samples
 
 SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # attributes that must agree
 # The sum has the first of these designs that either one has. Adaptive points bias every average, so they come first:
-# the warning that standard errors are invalid covers the warning of Markov chains that they are too small.
+# their warning, that standard errors are invalid, covers the warning of Markov chains.
 DESIGNS: tuple[Design, ...] = ("adaptive", "mcmc", "sobol", "iid")
 
 
@@ -31,7 +31,7 @@ def joined(one: Samples, other: Samples) -> Samples:
         require_same(name, getattr(one, name), getattr(other, name))
     at = find_thetas(other.theta, one.theta)
     new = np.flatnonzero(at < 0)
-    rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among those of both
+    rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among all thetas
     owners = np.concatenate([one.owners, rank[other.owners]])
     rows = np.argsort(owners, kind="stable")
     theta = np.concatenate([one.theta, other.theta[new]])
@@ -42,8 +42,8 @@ def joined(one: Samples, other: Samples) -> Samples:
         "design": next(design for design in DESIGNS if design in (one.design, other.design)),
         "names": one.names.joined(other.names),
         "findings": about([*one.findings, *other.findings], theta),
-        **_measures(one, other, at, new),
-        **_weights(one, other, rows, new),
+        "conditional": _conditional(one, other, at, new, theta),
+        **_weights(one, other, rows, new, theta),
     }
     both = one._replaced(theta=theta, counts=counts, starts=np.cumsum(counts) - counts, failures=None, **values)
     return both._with_bounds(_bounds(one.bounds, other.bounds))._with_failures(_failures(one, other, both))
@@ -85,8 +85,8 @@ def _bounds(one: Array | None, other: Array | None) -> Array | None:
     return other if one is None else one
 
 
-def _measures(one: Samples, other: Samples, at: Integers, new: Integers) -> dict[str, Any]:
-    """The measures of both, and the family that returns them all, if there is one."""
+def _conditional(one: Samples, other: Samples, at: Integers, new: Integers, theta: Array) -> ConditionalMeasure:
+    """The measures of both at theta (T, p), and the family that returns them all, if there is one."""
     for t in np.flatnonzero(at >= 0).tolist():
         _require_equal(one.measure(int(at[t])), other.measure(t), other.theta[t])
     family = one.family or other.family
@@ -95,11 +95,10 @@ def _measures(one: Samples, other: Samples, at: Integers, new: Integers) -> dict
             if samples.family is not family:
                 for t, measure in enumerate(measures_at(family, samples.theta)):
                     _require_equal(measure, samples.measure(t), samples.theta[t])
-    shared = one._measure
-    is_shared = isinstance(shared, Measure) and not shared.batch_shape
-    if is_shared and equal_measures(shared, other._measure, other.T):
-        return {"_measure": shared, "family": family}
-    return {"_measure": (*one.measures, *(other.measure(int(t)) for t in new)), "family": family}
+    shared = one.measure(0)
+    if one.conditional.is_shared and all(shared.equals(measure) for measure in other.measures):
+        return ConditionalMeasure(theta, shared, family)
+    return ConditionalMeasure(theta, (*one.measures, *(other.measure(t) for t in new.tolist())), family)
 
 
 def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
@@ -110,8 +109,8 @@ def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
         )
 
 
-def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dict[str, Any]:
-    """The weights and proposals of the points; proposals only if each theta has one.
+def _weights(one: Samples, other: Samples, rows: Integers, new: Integers, theta: Array) -> dict[str, Any]:
+    """The weights and proposals of the points at theta (T, p); proposals only if each theta has one.
 
     None where either has adaptive points.
     """
@@ -122,8 +121,8 @@ def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dic
         for samples in (one, other)
     ]
     known = one.proposals is not None and other.proposals is not None and len(new) == other.T
-    proposals = (*(one.proposals or ()), *(other.proposals or ())) if known else None
-    return {"log_weights": np.concatenate(logs)[rows], "_proposal": proposals}
+    proposal = ConditionalMeasure(theta, (*(one.proposals or ()), *(other.proposals or ()))) if known else None
+    return {"log_weights": np.concatenate(logs)[rows], "_proposal": proposal}
 
 
 def _failures(one: Samples, other: Samples, both: Samples) -> Failures | None:

@@ -132,7 +132,7 @@ class Names:
                 f"{argument or part} has no column {listed(missing)}: a table for it needs the columns "
                 f"{listed(names)}, but it has {listed(columns.labels) or 'none'}."
             )
-        return _stacked(columns, names, argument or part)
+        return columns.numbers(names, argument or part)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -204,19 +204,6 @@ def _checked(given: Any, part: Part) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _stacked(columns: NamedColumns, names: Sequence[str], argument: str) -> Array:
-    """The columns with these names as an array (n, k); n = 1 if they are numbers."""
-    if not names:
-        raise ValueError(f"{argument} is a table without columns: pass one with a column for each name.")
-    if repeated := [name for name in columns.repeated() if name in names]:
-        raise ValueError(f"{argument} has several columns {repeated[0]!r}: leave one of them.")
-    taken = [real(columns.take(columns.labels.index(name)), f"column {name!r} of {argument}") for name in names]
-    shapes = dict(zip(names, (column.shape for column in taken), strict=True))
-    if any(column.ndim > 1 for column in taken) or len(set(shapes.values())) > 1:
-        raise ValueError(f"the columns of {argument} must be 1-D and of one length, but their shapes are {shapes}.")
-    return np.stack([np.atleast_1d(column) for column in taken], axis=1)
-
-
 def by_theta(theta: Array, quantities: Mapping[str, Array], names: Names) -> dict[str, Array]:
     """Columns (M,) by name: the coordinates of theta (M, p), and quantities (M,) or (M, C) of each output."""
     table = dict(zip(names.theta, theta.T, strict=True))
@@ -256,6 +243,18 @@ class NamedColumns:
     def repeated(self) -> list[str]:
         """Names that several columns have."""
         return [name for name in dict.fromkeys(self.labels) if self.labels.count(name) > 1]
+
+    def numbers(self, names: Sequence[str], table: str) -> Array:
+        """The columns with these names, (n, k); n = 1 if they are single numbers. table : its name in errors."""
+        if not names:
+            raise ValueError(f"{table} is a table without columns: pass one with a column for each name.")
+        if repeated := [name for name in self.repeated() if name in names]:
+            raise ValueError(f"{table} has several columns {listed(repeated)}: rename them.")
+        taken = [real(self.take(self.labels.index(name)), f"column {name!r} of {table}") for name in names]
+        shapes = dict(zip(names, (column.shape for column in taken), strict=True))
+        if any(column.ndim > 1 for column in taken) or len(set(shapes.values())) > 1:
+            raise ValueError(f"the columns of {table} must be 1-D and of one length, but their shapes are {shapes}.")
+        return np.stack([np.atleast_1d(column) for column in taken], axis=1)
 
 
 def named_columns(table: Any) -> NamedColumns | None:

@@ -6,7 +6,8 @@ product f p / q must be as easy to learn under q as f is under P: bounded, and k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,7 +16,9 @@ from cbq.common import Array, evenly
 from cbq.linalg.lapack import cholesky, eigh, solve_lower
 from cbq.measures import Measure
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, effective_sizes
-from cbq.samples.conditional import log_density, other_support, why_no_density
+from cbq.samples.bounds import signs
+from cbq.samples.conditional import ConditionalMeasure, check_ratio, log_density
+from cbq.samples.findings import SamplesFinding
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -31,26 +34,33 @@ RULE = 256  # nodes, for the reach of the points
 MAX_THETAS = 50  # thetas whose tails are tested
 
 
-def check_ratio(measure: Measure, q: Measure, theta: Array, x: Array) -> None:
-    """Raise unless p / q is a ratio of two densities with the same support, at theta (p,). x : (1, d), a point."""
-    for name, checked in (("measure", measure), ("q", q)):
-        if why := why_no_density(checked, x):
-            raise ValueError(
-                f"reweighted integrates f p / q under q, which needs two normalised densities, but {checked!r}, the "
-                f"{name} at theta = {theta}, has none: {why}. Use cbq.kernels.Stein, which needs a score only, or a "
-                f"measure with a density."
-            )
-    if ends := other_support(measure, q):
-        raise ValueError(
-            f"q has the support {ends[2]} along coordinate {ends[0]} of x at theta = {theta}, and the measure has "
-            f"{ends[1]}: f p / q must have a value wherever q has mass, and q must reach all of the measure. Pass a q "
-            f"with the same support, such as the measure of a transformed Gaussian."
-        )
-
-
-def signs(bounds: Array) -> Array:
-    """The bounds (2, C) of f p / q for these bounds of f: a ratio of densities preserves only the sign."""
-    return np.stack([np.where(bounds[0] >= 0, 0.0, -np.inf), np.where(bounds[1] <= 0, 0.0, np.inf)])
+def reweighted(samples: Samples, q: Any) -> Samples:
+    """The samples of f p / q with the measure q; see `Samples.reweighted`."""
+    target = ConditionalMeasure.of(q, samples.theta, samples.d, "q")
+    if samples.conditional.equals(target):
+        known = replace(samples.conditional, family=target.family or samples.family)
+        return samples._replaced(conditional=known)
+    for t in range(samples.T):
+        check_ratio(samples.measure(t), target.observed_at(t), "q", samples.theta[t], samples.points(t)[:1])
+    ratio = samples.log_density() - target.log_density(samples.x)
+    rule = f"must have densities under its measure and q whose ratio is below exp({LARGEST_LOG_RATIO:g})"
+    samples._require_none(~np.isfinite(ratio) | (ratio > LARGEST_LOG_RATIO), "x", samples.all_points, rule)
+    source = samples.conditional if samples.log_weights is None else samples._proposal
+    if samples.design == "adaptive" or (source is not None and source.equals(target)):
+        source, weights = None, None
+    else:
+        weights = (0.0 if samples.log_weights is None else samples.log_weights) - ratio
+    new = samples._replaced(
+        _f=np.exp(ratio).reshape(-1, *(1,) * (samples._f.ndim - 1)) * samples._f,
+        conditional=target,
+        depends_on_theta=samples.depends_on_theta or samples.conditional.varies or target.varies,
+        bounds=None if samples.bounds is None else signs(samples.bounds),
+        _proposal=source,
+        log_weights=weights,
+    )
+    hard = ratio_warning(samples, new, ratio)
+    others = tuple(finding for finding in samples.findings if finding.kind != "ratio")
+    return new._replaced(findings=others if hard is None else (*others, SamplesFinding("ratio", hard)))
 
 
 def largest_growth(measures: tuple[Measure, ...], q: tuple[Measure, ...]) -> tuple[float, int] | None:

@@ -11,13 +11,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq.checkpoint import CheckpointError, read_run
 from cbq.common import (
     Array,
     Booleans,
     Immutable,
     Integers,
-    file_name,
     flag,
     indexed,
     is_whole,
@@ -29,52 +27,32 @@ from cbq.common import (
     squarable,
     whole,
 )
-from cbq.common import points as check_points
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
-from cbq.measures.base import stack
-from cbq.samples.agreement import BoundsContradiction, bounds_contradictions, measure_contradiction
-from cbq.samples.arrays import (
-    as_thetas,
+from cbq.samples.agreement import measure_contradiction
+from cbq.samples.arrays import as_thetas, check_counts, equal_rows, first_of, flatten, group_averages
+from cbq.samples.bounds import (
+    BoundsContradiction,
+    bounds_contradictions,
     bounds_of,
-    check_counts,
-    equal_rows,
-    first_of,
-    flatten,
-    group_averages,
+    known_bounds,
     rows_outside,
     shown_bounds,
 )
-from cbq.samples.chains import Thin
-from cbq.samples.conditional import (
-    ConditionalMeasure,
-    Family,
-    as_measures,
-    build_samples,
-    check_proposal,
-    equal_measures,
-    log_density,
-    read_samples,
-    varies,
-)
-from cbq.samples.equality import content_hash, equal
-from cbq.samples.failures import Failures
-from cbq.samples.files import load_samples, save_samples
-from cbq.samples.findings import SamplesFinding, about
-from cbq.samples.frames import Columns, read_table, to_frame
-from cbq.samples.html import samples_html
+from cbq.samples.conditional import ConditionalMeasure, Family, UnknownMeasure, check_ratio
+from cbq.samples.files import build_samples, load_samples, read_checkpoint, read_samples, save_samples
+from cbq.samples.findings import Failures, SamplesFinding, about, failed_points
+from cbq.samples.frames import Columns, read_table, samples_html, to_frame
 from cbq.samples.joining import joined
 from cbq.samples.names import Names, by_point
-from cbq.samples.posteriors import Source, read_posteriors
-from cbq.samples.probabilities import probabilities
-from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
-from cbq.samples.shared_design import thetas_per_point
-from cbq.samples.unknown import UnknownMeasure
+from cbq.samples.posteriors import Source, Thin, read_posteriors
+from cbq.samples.probabilities import probabilities, thetas_per_point
+from cbq.samples.reweighting import reweighted
 
 Design = Literal["iid", "sobol", "mcmc", "adaptive"]
-MIN_TWO_VALUED = 10  # points: from this number on, an f with two values counts as an indicator
 SHARED = 1.5  # thetas that use a point, on average, from which on thetas share a design
-MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
+SAME = ("C", "depends_on_theta", "design", "stochastic", "names")  # attributes of equal samples
+SAME_ARRAYS = ("theta", "counts", "_x", "_f", "bounds", "log_weights", "failures")
 
 
 @saved(
@@ -134,14 +112,13 @@ class Samples(Immutable):
 
     theta: Array  # (T, p)
     counts: Integers  # (T,): N_t
-    family: Family | None  # the function from theta to its measure, if one was given
+    conditional: ConditionalMeasure  # the measure of x: of any theta if there is a family, else of observed thetas
     depends_on_theta: bool
     design: Design
     starts: Integers  # (T,): the rows of theta t in _x and _f are starts[t] : starts[t] + counts[t]
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
-    _measure: Measure | tuple[Measure, ...]
-    _proposal: Measure | tuple[Measure, ...] | None  # files do not keep it
+    _proposal: ConditionalMeasure | None  # files do not keep it
     failures: Failures | None  # where f failed
     stochastic: bool
     bounds: Array | None  # (2, C), with C = 1 for a single output
@@ -172,10 +149,10 @@ class Samples(Immutable):
         (points, counts), (values, f_counts) = (flatten(x, "x", len(theta), named), flatten(f, "f", len(theta), named))
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
-        unknown = UnknownMeasure(points.shape[1]) if measure is None else measure
-        measure, family = as_measures(unknown, theta, points.shape[1])
-        self.theta, self.counts, self.family = theta, counts, family
-        self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
+        d = points.shape[1]
+        self.theta, self.counts, self.starts = theta, counts, np.cumsum(counts) - counts
+        self._x, self._f = points, values
+        self.conditional = ConditionalMeasure.of(UnknownMeasure(d) if measure is None else measure, theta, d)
         self.names = named.filled(self.p, self.d, self.C)
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
@@ -184,18 +161,19 @@ class Samples(Immutable):
             raise ValueError(
                 "points with design='adaptive' were chosen by a rule, and drawn from no proposal: leave it out."
             )
-        self._proposal = None if proposal is None else as_measures(proposal, theta, points.shape[1], "proposal")[0]
+        self._proposal = None if proposal is None else ConditionalMeasure.of(proposal, theta, d, "proposal")
         for t, drawn_from in enumerate(self.proposals or ()):
-            check_proposal(self.measure(t), drawn_from, theta[t], self.points(t)[:1])
+            check_ratio(self.measure(t), drawn_from, "proposal", theta[t], self.points(t)[:1])
         log_p = self.log_density()
         outside = ~(log_p > -np.inf)  # NaN too
         self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
-        self.log_weights = None if self._proposal is None else log_p - self._log_density(self._proposal)
+        self.log_weights = None if self._proposal is None else log_p - self._proposal.log_density(self.x)
         if self.log_weights is not None:
             rule = "must have a finite density under its measure and under its proposal"
             self._require_none(~np.isfinite(self.log_weights), "x", points, rule)
         at_points = [self.points(t) for t in range(self.T)]
-        self.failures = None if failed is None else Failures.of(theta, self._failed_points(failed), at_points)
+        missing = None if failed is None else failed_points(failed, self.T, self.d, self.names)
+        self.failures = None if missing is None else Failures.of(theta, missing, at_points)
 
     @classmethod
     def from_frame(
@@ -232,23 +210,12 @@ class Samples(Immutable):
         >>> samples.theta.tolist(), samples.f.tolist()
         ([[0.0], [1.0]], [[0.1, 0.3], [0.6, 3.6]])
         """
-        table = read_table(frame, theta, x, f)
-        if table.failures is not None and failed is not None:
+        arguments, failures = read_table(frame, theta, x, f)
+        if failures is not None and failed is not None:
             raise ValueError("failed is given, but the table has a column 'failed': leave one of them out.")
-        samples = cls(
-            table.theta,
-            table.x,
-            table.f,
-            measure,
-            depends_on_theta=depends_on_theta,
-            design=design,
-            failed=failed,
-            stochastic=stochastic,
-            bounds=bounds,
-            proposal=proposal,
-            names=table.names,
-        )
-        return samples if table.failures is None else samples._with_failures(table.failures)
+        arguments |= {"depends_on_theta": depends_on_theta, "design": design, "stochastic": stochastic}
+        samples = cls(**arguments, measure=measure, failed=failed, bounds=bounds, proposal=proposal)
+        return samples if failures is None else samples._with_failures(failures)
 
     @classmethod
     def from_arviz(
@@ -334,21 +301,7 @@ class Samples(Immutable):
         >>> samples.f.shape
         (3, 4)
         """
-        run = read_run(file_name(path, "path"))
-        options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
-        stored = run.settings["bounds"]  # texts, since JSON has no inf
-        options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
-        options["names"] = run.settings.get("names") if names is None else names
-        if run.proposals is not None:
-            options["proposal"] = run.proposals.read() if proposal is None else proposal
-        elif proposal is not None:
-            raise CheckpointError(f"{path} holds points of the measures of x, not of a proposal: leave proposal out.")
-        samples = cls(run.theta, run.x, run.f, run.measures.read() if measure is None else measure, **options)
-        if measure is not None:
-            run.measures.require(samples.measures)
-        if proposal is not None and run.proposals is not None:
-            run.proposals.require(samples.proposals or ())
-        return samples._with_failures(Failures.of(*run.failed))
+        return read_checkpoint(path, cls, measure, bounds, proposal, names)
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
@@ -406,11 +359,6 @@ class Samples(Immutable):
     def drawn(self) -> bool:
         """Whether the points are draws from their measures, not from a proposal, and not chosen by a rule."""
         return self.log_weights is None and self.design != "adaptive"
-
-    @property
-    def ratio_warning(self) -> str | None:
-        """Why reweighted values may be hard to integrate, in a sentence; None if they are not."""
-        return next((finding.text for finding in self.findings if finding.kind == "ratio"), None)
 
     @cached_property
     def _probabilities(self) -> Array:
@@ -492,19 +440,19 @@ class Samples(Immutable):
         return self.conditional.observed_at(position(t, self.T, "t"))
 
     @property
-    def conditional(self) -> ConditionalMeasure:
-        """The measure of x as a function of theta: of any theta if there is a family, else of observed thetas."""
-        return ConditionalMeasure(self.theta, self._measure, self.family)
+    def family(self) -> Family | None:
+        """The function from theta to its measure, if one was given."""
+        return self.conditional.family
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The measures of x, one for each theta."""
-        return tuple(self.measure(t) for t in range(self.T))
+        return self.conditional.all_observed
 
     @property
     def has_measure(self) -> bool:
         """Whether the measures of x are known; without them, only averages and regressions are possible."""
-        return not isinstance(self._measure, UnknownMeasure)
+        return not isinstance(self.conditional.observed, UnknownMeasure)
 
     def batched_measure(self) -> Measure | None:
         """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked.
@@ -515,7 +463,7 @@ class Samples(Immutable):
         >>> samples.batched_measure().batch_shape
         (12,)
         """
-        return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
+        return self.conditional.stacked
 
     @property
     def proposals(self) -> tuple[Measure, ...] | None:
@@ -523,10 +471,7 @@ class Samples(Immutable):
 
         Also None for samples of a fit that was loaded: a file keeps `log_weights` only.
         """
-        if self._proposal is None:
-            return None
-        drawn_from = ConditionalMeasure(self.theta, self._proposal, None)
-        return tuple(drawn_from.observed_at(t) for t in range(self.T))
+        return None if self._proposal is None else self._proposal.all_observed
 
     def select(self, indices: Any) -> Samples:
         """The samples of selected thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays.
@@ -550,8 +495,8 @@ class Samples(Immutable):
             rows,
             theta=theta,
             findings=about(self.findings, theta),
-            _measure=_selected(self._measure, chosen),
-            _proposal=None if self._proposal is None else _selected(self._proposal, chosen),
+            conditional=self.conditional.select(chosen),
+            _proposal=None if self._proposal is None else self._proposal.select(chosen),
             failures=None if self.failures is None else self.failures.select(chosen, self.T),
         )
 
@@ -578,7 +523,7 @@ class Samples(Immutable):
         drawn, from p or from a proposal r; `log_weights` become log(q / r), and None if r is q. Quadrature needs points
         that reach all of q: draw them from q, by `problem.collect(..., proposal=q)`. f p / q depends on theta, unless
         p, q and f are the same for all thetas. The bounds of f reduce to a sign. Fits warn if p / q is unbounded, which
-        it is where q has lighter tails than p, or if few points carry the ratio or reach q (`ratio_warning`).
+        it is where q has lighter tails than p, or if few points carry the ratio or reach q.
 
         q : the measures to integrate under, given as `measure` is, with a density and with the same support.
 
@@ -596,33 +541,7 @@ class Samples(Immutable):
         >>> fit.predict([0.5]).round(2)  # 1 + 0.5^2
         array([1.25])
         """
-        observed, family = as_measures(q, self.theta, self.d, "q")
-        q_at = ConditionalMeasure(self.theta, observed, None).observed_at
-        if equal_measures(self._measure, observed, self.T):
-            return self if family is None else self._replaced(family=family)
-        for t in range(self.T):
-            check_ratio(self.measure(t), q_at(t), self.theta[t], self.points(t)[:1])
-        ratio = self.log_density() - self._log_density(observed)
-        rule = f"must have densities under its measure and q whose ratio is below exp({LARGEST_LOG_RATIO:g})"
-        self._require_none(~np.isfinite(ratio) | (ratio > LARGEST_LOG_RATIO), "x", self._x, rule)
-        new = self._replaced(
-            _f=np.exp(ratio).reshape(-1, *(1,) * (self._f.ndim - 1)) * self._f,
-            _measure=observed,
-            family=family,
-            depends_on_theta=self.depends_on_theta or varies(self._measure) or varies(observed),
-            bounds=None if self.bounds is None else signs(self.bounds),
-            **self._drawn_from(observed, ratio),
-        )
-        others = [finding for finding in self.findings if finding.kind != "ratio"]
-        hard = ratio_warning(self, new, ratio)
-        return new._replaced(findings=(*others, *([] if hard is None else [SamplesFinding("ratio", hard)])))
-
-    def _drawn_from(self, q: Measure | tuple[Measure, ...], ratio: Array) -> dict[str, Any]:
-        """The proposal and the log weights of samples with the measures q; ratio: (n,), log p - log q."""
-        source = self._measure if self.log_weights is None else self._proposal
-        if self.design == "adaptive" or (source is not None and equal_measures(source, q, self.T)):
-            return {"_proposal": None, "log_weights": None}
-        return {"_proposal": source, "log_weights": (0.0 if self.log_weights is None else self.log_weights) - ratio}
+        return reweighted(self, q)
 
     def _with_bounds(self, bounds: Any) -> Samples:
         """The same samples with bounds of f."""
@@ -731,15 +650,7 @@ class Samples(Immutable):
         >>> samples.log_density().shape
         (240,)
         """
-        return self._log_density(self._measure)
-
-    def _log_density(self, measure: Measure | tuple[Measure, ...]) -> Array:
-        """The log density (n,) of each point under the measure of its theta: one of T, of a batch of T, or the only."""
-        batched, x = measure if isinstance(measure, Measure) else stack(measure), self.x
-        if batched is not None and isinstance(x, np.ndarray):
-            return log_density(batched, x).reshape(-1)
-        measure_at = ConditionalMeasure(self.theta, measure, None).observed_at
-        return np.concatenate([log_density(measure_at(t), self.points(t)) for t in range(self.T)])
+        return self.conditional.log_density(self.x)
 
     @property
     def all_points(self) -> Array:
@@ -753,22 +664,8 @@ class Samples(Immutable):
 
     @property
     def known_bounds(self) -> Array | None:
-        """The known bounds (2, C) of I: the given ones, and for an output with only two values, these values.
-
-        Each value must occur twice: a value that occurs once may be one of several values of a rare event. Ends that
-        draws of a random f contradict are infinite; see `bounds_contradictions`.
-        """
-        f = self.table
-        low, high = np.min(f, axis=0), np.max(f, axis=0)
-        fewer, more = (np.count_nonzero(f == end, axis=0) for end in (low, high))
-        two = (fewer + more == len(f)) & (np.minimum(fewer, more) > 1) & (low < high) & (len(f) >= MIN_TWO_VALUED)
-        if self.bounds is None and not np.any(two):
-            return None
-        given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds.copy()
-        for contradiction in self.bounds_contradictions:
-            given[contradiction.end, contradiction.output] = np.inf if contradiction.end else -np.inf
-        narrowed = np.clip(np.stack([low, high]), *given)
-        return np.where(two, narrowed, given)
+        """The known bounds (2, C) of I: the given ones, and for an output with only two values, these values."""
+        return known_bounds(self)
 
     @cached_property
     def bounds_contradictions(self) -> list[BoundsContradiction]:
@@ -818,10 +715,16 @@ class Samples(Immutable):
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold the same thetas, points, values, measures (at these thetas), options and names."""
-        return equal(self, other) if isinstance(other, Samples) else NotImplemented
+        if not isinstance(other, Samples):
+            return NotImplemented
+        if any(getattr(self, name) != getattr(other, name) for name in SAME):
+            return False
+        arrays = all(_same(getattr(self, name), getattr(other, name)) for name in SAME_ARRAYS)
+        return arrays and self.conditional.equals(other.conditional)
 
     def __hash__(self) -> int:
-        return content_hash(self)
+        counts = tuple(self.counts.tolist())
+        return hash((counts, self.d, self.C, float(np.sum(self.theta)), float(np.sum(self._f))))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to a file that `cbq.Samples.load` reads: arrays and JSON, no code.
@@ -888,18 +791,6 @@ class Samples(Immutable):
             self._require_none(outside, "f", values, f"must lie within its bounds {shown_bounds(checked)}")
         return checked
 
-    def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
-        """The argument `failed` as T arrays (F_t, d)."""
-        if (
-            not isinstance(failed, list | tuple | np.ndarray)
-            or getattr(failed, "ndim", 1) == 0
-            or len(failed) != self.T
-        ):
-            raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        arrays = [real(self.names.ordered("x", part, f"failed[{t}]"), f"failed[{t}]") for t, part in enumerate(failed)]
-        none = np.empty((0, self.d))
-        return [check_points(part, self.d, f"failed[{t}]") if part.size else none for t, part in enumerate(arrays)]
-
     def _rows(self, t: int) -> slice:
         t = position(t, self.T, "t")
         return slice(int(self.starts[t]), int(self.starts[t] + self.counts[t]))
@@ -928,18 +819,10 @@ class Samples(Immutable):
         return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, **flat | values)
 
 
-def _selected(measure: Measure | tuple[Measure, ...], chosen: Integers) -> Measure | tuple[Measure, ...]:
-    """The measures of the chosen thetas."""
-    if not isinstance(measure, Measure):
-        return tuple(measure[t] for t in chosen)
-    return measure[chosen] if measure.batch_shape else measure
-
-
-def spread(samples: Samples) -> Array:
-    """The standard deviation of f at each theta (T, C), for f in units near 1; 1 where a theta has a single point.
-
-    Divide by it so that thetas with a large variance do not dominate.
-    """
-    residuals = samples.table - samples.averages(samples.table)[samples.owners]
-    deviations = np.maximum(np.sqrt(samples.averages(residuals**2)), MIN_SPREAD)
-    return np.where(samples.counts[:, None] > 1, deviations, 1.0)
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arrays, or two objects that consist of arrays, are equal, or both None."""
+    if one is None or other is None:
+        return one is other
+    if isinstance(one, Failures):
+        return all(_same(mine, vars(other)[name]) for name, mine in vars(one).items())
+    return np.array_equal(one, other)

@@ -17,7 +17,7 @@ import pytest
 import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum
-from cbq.checkpoint.intact import STEPS_PER_BYTE
+from cbq.checkpoint.tables import STEPS_PER_BYTE
 from cbq.measures import Gaussian, Uniform
 from tests.checkpoint.test_checkpoint import same
 
@@ -116,9 +116,9 @@ def both(*damages):
 
 def measure(text, numbers=b""):
     def damage(connection):
-        connection.execute(
-            "UPDATE measures SET json = ?, numbers = ?, checksum = ?", (text, numbers, checksum(text, numbers))
-        )
+        for (k,) in connection.execute("SELECT id FROM measures").fetchall():
+            row = (text, numbers, checksum(k, text, numbers), k)
+            connection.execute("UPDATE measures SET json = ?, numbers = ?, checksum = ? WHERE id = ?", row)
 
     return damage
 
