@@ -14,7 +14,7 @@ from cbq.common import Array, between_0_and_1, flag, is_whole, shown
 from cbq.fit.answer_grid import AnswerGrid, as_columns
 from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import FEW, Fit
-from cbq.fit.naming import expectation_labels, theta_labels
+from cbq.fit.naming import expectation_labels, slope_names, theta_labels
 from cbq.fit.theta_grids import mesh, regular_grid, theta_prior, theta_range
 from cbq.measures import Measure
 from cbq.plotting import (
@@ -28,8 +28,10 @@ from cbq.plotting import (
     Label,
     Line,
     Panel,
+    Rule,
     Zone,
     draw,
+    plain,
     spans_decades,
 )
 from cbq.samples import named_row
@@ -66,6 +68,7 @@ def plot_fit(
     xlabel: str | None = None,
     ylabel: str | None = None,
     title: str | None = None,
+    gradient: bool = False,
 ) -> matplotlib.figure.Figure:
     """A figure of the predictive distribution of I over theta.
 
@@ -94,18 +97,25 @@ def plot_fit(
     band : for p = 1, whether to draw the ends of the simultaneous band at `level`, `fit.band`, as dotted lines.
     upcoming : for p = 1 and 2, thetas (n, p) of the next runs, to mark: along the lower edge, or on the maps.
     xlabel, ylabel, title : texts of your own in place of names.
+    gradient : whether to draw slopes dI/dtheta instead: each along its own coordinate, through the point `at`.
     """
     every, level = _outputs(fit, output), between_0_and_1(level, "level")
     panel = None if half_width is None else flag(half_width, "half_width")
-    _check_request(fit, every, ax, band=flag(band, "band"), at=at, theta=theta, panel=panel)
+    _check_request(
+        fit, every, ax, band=flag(band, "band"), at=at, theta=theta, panel=panel, gradient=flag(gradient, "gradient")
+    )
     measure = None if prior is None else theta_prior(prior, fit.p)
     outputs, rest = every[:MAX_OUTPUTS], every[MAX_OUTPUTS:]
     notes = [_failed_line(fit)]
     notes += [f"{len(rest)} more outputs are not drawn: choose one by output={rest[0]}"] if rest else []
     following = np.empty((0, fit.p)) if upcoming is None else _upcoming(fit, upcoming)
-    if fit.p > 2:
-        centre = _centre(fit, at)
-        figure = _slices(fit, centre, measure, 200 if points is None else points, truth, outputs, level, notes)
+    if fit.p > 2 or gradient:
+        centre, fine = _centre(fit, at), 200 if points is None else points
+        figure = (
+            _sliced(fit, slope_panels(fit, measure, level, fine, centre, outputs), "", notes)
+            if gradient
+            else _slices(fit, centre, measure, fine, truth, outputs, level, notes)
+        )
         return draw(figure, title=title, xlabel=xlabel, ylabel=ylabel)
     usual = 80 if fit.p == 2 else 200
     thetas = (
@@ -170,6 +180,32 @@ def half_width_panel(answers: AnswerGrid, c: int, true: Array | None = None, *, 
     ends = (bottom / 1.5, top * 1.5) if log else (0.0, 1.08 * top or 1.0)
     limits = ends if np.all(np.isfinite(ends)) else None
     return Panel(marks, x or Axis(theta_labels(answers.fit)[0]), Axis("half-width", log, limits=limits, own=False))
+
+
+def slope_panel(fit: Fit, theta: Array, c: int, j: int, level: float) -> Panel:
+    """The slope of output c along coordinate j of thetas (M, p) that rise in it, with intervals."""
+    x = theta[:, j]
+    mean, low, high = (as_columns(each[:, j])[:, c] for each in fit.gradient(theta, level=level))
+    marks = [
+        Line(x, mean, "slope", width=MEAN_WIDTH),
+        Band(x, low, high, f"{100 * level:.4g}% interval"),
+        Rule(0.0, "y"),
+    ]
+    return Panel(marks, Axis(theta_labels(fit)[j]), Axis(plain(slope_names(fit)[j][c])))
+
+
+def slope_panels(
+    fit: Fit,
+    prior: Measure | None,
+    level: float,
+    points: int,
+    centre: Array | None = None,
+    outputs: Sequence[int] | None = None,
+) -> list[list[Panel]]:
+    """For each output a panel for the slope along each coordinate, through the centre (p,)."""
+    lines = _lines_through(fit, _centre(fit, None) if centre is None else centre, prior, points)
+    every = range(min(fit.C or 1, MAX_OUTPUTS)) if outputs is None else outputs
+    return [[slope_panel(fit, thetas, c, j, level) for j, thetas in enumerate(lines)] for c in every]
 
 
 def map_panels(answers: AnswerGrid, c: int, true: Array | None = None) -> list[Panel]:
@@ -305,23 +341,38 @@ def _slices(
     notes: list[str],
 ) -> Figure:
     """For p > 2: for each output a panel along each coordinate through the centre (p,), on one scale."""
-    ends, slices = theta_range(fit.theta, prior), []
+    slices = []
+    for thetas in _lines_through(fit, centre, prior, points):
+        true = None if truth is None else true_values(truth, thetas, outputs, fit.names, given=False)
+        slices.append((AnswerGrid.at(fit, thetas, level, bare=False), true))
+    rows = []
+    for c in outputs:
+        panels = [curve_panel(answers, c, true, j=j) for j, (answers, true) in enumerate(slices)]
+        lows, highs = zip(*(panel.limits[1] for panel in panels), strict=True)
+        y = replace(panels[0].y, limits=(min(lows), max(highs)))
+        rows.append([replace(panel, y=y) for panel in panels])
+    return _sliced(fit, rows, "y", notes)
+
+
+def _lines_through(fit: Fit, centre: Array, prior: Measure | None, points: int) -> list[Array]:
+    """Thetas (m, p) along each of the first coordinates, within the range of figures, through the centre (p,)."""
+    ends, found = theta_range(fit.theta, prior), []
     for j in range(min(fit.p, MAX_SLICES)):
         axis = regular_grid(ends[:, [j]], None, points)[:, 0]
         axis = axis[(axis >= ends[0, j]) & (axis <= ends[1, j])]
         thetas = np.tile(centre, (len(axis), 1))
         thetas[:, j] = axis
-        true = None if truth is None else true_values(truth, thetas, outputs, fit.names, given=False)
-        slices.append((AnswerGrid.at(fit, thetas, level, bare=False), true))
-    columns, rows = min(len(slices), SLICE_COLUMNS), []
-    for c in outputs:
-        panels = [curve_panel(answers, c, true, j=j) for j, (answers, true) in enumerate(slices)]
-        lows, highs = zip(*(panel.limits[1] for panel in panels), strict=True)
-        y = replace(panels[0].y, limits=(min(lows), max(highs)))
-        panels = [replace(panel, y=y) for panel in panels]
-        rows += _in_rows(panels, columns)
-    left = [f"{fit.p - len(slices)} more coordinates are not drawn"] if fit.p > len(slices) else []
-    return Figure(rows, (SLICE_SIZE[0] * columns, SLICE_SIZE[1] * len(rows)), None, "y", [*notes, *left])
+        found.append(thetas)
+    return found
+
+
+def _sliced(fit: Fit, rows: list[list[Panel]], share: Any, notes: list[str]) -> Figure:
+    """A figure of panels along the coordinates, a row for each output, or several rows if there are many."""
+    drawn = len(rows[0])
+    columns, size = min(drawn, SLICE_COLUMNS), SLICE_SIZE if fit.p > 1 else LINE_SIZE
+    broken = [each for row in rows for each in _in_rows(row, columns)]
+    left = [f"{fit.p - drawn} more coordinates are not drawn"] if fit.p > drawn else []
+    return Figure(broken, (size[0] * columns, size[1] * len(broken)), None, share, [*notes, *left])
 
 
 def _in_rows(panels: Sequence[Panel], columns: int) -> list[list[Panel | None]]:
@@ -340,15 +391,17 @@ def _failed_line(fit: Fit) -> str:
 
 
 def _check_request(
-    fit: Fit, outputs: list[int], ax: Any, *, band: bool, at: Any, theta: Any, panel: bool | None
+    fit: Fit, outputs: list[int], ax: Any, *, band: bool, at: Any, theta: Any, panel: bool | None, gradient: bool
 ) -> None:
     """Raise if arguments do not fit together."""
+    if gradient and (theta is not None or ax is not None or band or panel):
+        raise ValueError("gradient=True draws slopes through the point `at`: omit theta, ax, band and half_width.")
     if fit.p > 2 and theta is not None:
         raise ValueError(
             f"theta is for one or two coordinates, but this fit has p = {fit.p}: omit theta for slices along each of "
             f"them, through the point that at=... names, or draw the columns of fit.to_frame(theta)."
         )
-    if at is not None and fit.p <= 2:
+    if at is not None and fit.p <= 2 and not gradient:
         raise ValueError(f"at is for slices, for p > 2, but this fit has p = {fit.p}: omit at.")
     if ax is not None and (fit.p > 1 or len(outputs) > 1):
         remedy = f"omit ax for p = {fit.p}" if fit.p > 1 else f"choose one of {len(outputs)} outputs, as with output=0"

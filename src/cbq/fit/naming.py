@@ -24,3 +24,10 @@ def expectation_labels(fit: Fit) -> list[str]:
     """The labels of the axes of I for each output: E[profit] where it has a name."""
     symbols = [r"$I(\theta)$"] if fit.C is None else [rf"$I_{{{c}}}(\theta)$" for c in range(fit.C)]
     return [f"E[{plain(name)}]" for name in fit.names.f] if fit.names.are_given("f") else symbols
+
+
+def slope_names(fit: Fit) -> list[list[str]]:
+    """The names of the slopes along each coordinate of theta, of each output: d value / d spot."""
+    symbols = ("I",) if fit.C is None else tuple(f"I_{c}" for c in range(fit.C))
+    outputs = fit.names.f if fit.names.are_given("f") else symbols
+    return [[f"d {output} / d {name}" for output in outputs] for name in fit.names.theta]

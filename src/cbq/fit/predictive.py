@@ -77,6 +77,16 @@ class PredictiveDistribution:
         scale = np.sqrt(variance / np.where(np.isfinite(inflation), inflation, 1.0))  # (M,)
         return replace(self, scales2=self.scales2 + (scale**2 if self.scales2.ndim == 2 else np.outer(scale, scale)))
 
+    def mapped(self, matrix: Array) -> PredictiveDistribution:
+        """The joint distribution of linear functions of the values, matrix (q, M) times them: of q values."""
+        self.require_scales()
+        if isinstance(self.df, np.ndarray):
+            raise ValueError(
+                "I has no slopes for this fit, whose estimates at different thetas are independent: fit cbq.CBQ(), "
+                "cbq.MOBQ() or cbq.LSMC(), which smooth over theta."
+            )
+        return replace(self, locations=self.locations @ matrix.T, scales2=matrix @ self.scales2 @ matrix.T)
+
     def quantile(self, probability: float) -> Array:
         """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""
         scales = np.sqrt(self._squared)

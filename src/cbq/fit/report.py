@@ -11,11 +11,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq.common import Array, between_0_and_1, digits_apart, shown, text
-from cbq.fit.answer_grid import AnswerGrid
+from cbq.fit.answer_grid import OBSERVED_ONLY, AnswerGrid
 from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
 from cbq.fit.answers import TruthFunction
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
+from cbq.fit.figures import slope_panels
 from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
@@ -41,6 +42,7 @@ from cbq.report import (
 from cbq.samples import Samples
 
 MAX_TITLE, MAX_FACT = 300, 400  # characters
+SLOPE_POINTS = 61  # along each coordinate
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,7 @@ class FitReport:
         sections = [
             Section("The question", self._question()),
             Section("The answer", self._answer.html()),
+            *self._slopes(),
             *self.more,
             Section("What was chosen, and why", self._choice()),
             Section("Does it look right?", self._diagnostics()),
@@ -161,6 +164,18 @@ class FitReport:
     @cached_property
     def _grid(self) -> AnswerGrid:
         return AnswerGrid.of(self.fit, self.prior, self.level)
+
+    def _slopes(self) -> list[Section]:
+        """The slopes along each coordinate, the others near their median; nothing for fits that have none."""
+        try:
+            rows = slope_panels(self.fit, self.prior, self.level, SLOPE_POINTS)
+        except OBSERVED_ONLY:
+            return []
+        others = " The other coordinates are at their median." if self.fit.p > 1 else ""
+        lines = [paragraph(f"Derivatives of the expectation in each coordinate of theta.{others}")]
+        for panels, name in zip(rows, self._names[1], strict=False):
+            lines.append(figure_html(panels, f"Slopes of {name}.", height=230))
+        return [Section("How fast it changes", joined(lines))]
 
     # Choices, checks, and how to repeat it
 
