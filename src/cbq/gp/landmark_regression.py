@@ -66,7 +66,7 @@ NO_STEPS = Steps(np.empty((0, 0)), 0.0)
 
 @dataclass(frozen=True, eq=False)
 class SiteBlock:
-    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m + 1), and unseen (b,).
+    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m), and unseen (b,).
 
     unseen : the prior variance that the landmarks do not represent, to be added to the posterior variance.
     """
@@ -82,8 +82,6 @@ class RegressionPosterior:
     """The posterior of the regression function g at the sites, for an output of mean 0 and variance 1.
 
     amplitude : A. zero_probability : that g is constant; this is the posterior given that it is not.
-    absent : the probability that g is constant nevertheless, because not all of several outputs are. The posterior is
-        then the Gaussian with the mean and the covariance of the mixture.
     """
 
     features: LandmarkFeatures
@@ -91,7 +89,6 @@ class RegressionPosterior:
     state: State
     amplitude: float
     zero_probability: float
-    absent: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -100,11 +97,6 @@ class RegressionPosterior:
     @property
     def m(self) -> int:
         return len(self.features.landmarks)
-
-    @property
-    def width(self) -> int:
-        """The number of columns of a spread: one for each landmark, and one for whether g is constant."""
-        return self.m + 1
 
     @property
     def dof(self) -> float:
@@ -122,12 +114,9 @@ class RegressionPosterior:
             phi = on_host(there)
             seen = np.sum(phi * phi, axis=1)
             centred = phi - self.moments.centre
-            mean = centred @ self.state.weights
-            present, unseen = 1.0 - self.absent, self.amplitude * np.maximum(1.0 - seen, 0.0)
-            spread = np.empty((len(phi), self.width))
-            spread[:, :-1] = np.sqrt(present * self.amplitude) * self.state.factor.solve_lower(centred.T).T
-            spread[:, -1] = np.sqrt(present * self.absent) * mean
-            yield SiteBlock(sites, present * mean, spread, present * unseen)
+            spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(centred.T).T
+            unseen = self.amplitude * np.maximum(1.0 - seen, 0.0)
+            yield SiteBlock(sites, centred @ self.state.weights, spread, unseen)
 
     def everywhere(self) -> SiteBlock:
         """The posterior at all sites together."""

@@ -16,7 +16,7 @@ row is a site of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -41,7 +41,7 @@ MAX_GROUPS, MIN_GROUP_ROWS = 40, 50  # of rows in the order of a column
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+    """The regressions of canonical outputs on columns, given that the functions are not constant.
 
     posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
     mean : (q,), of the outputs. back : (r, q); the outputs are mean + values @ back.
@@ -106,14 +106,7 @@ def regressions(y: Array, columns: Array, rng: np.random.Generator) -> Regressio
         indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
         posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
     all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    given = _given_some(posteriors, all_zero)
-    return Regressions(given, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero)
-
-
-def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
-    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
-    left = max(1.0 - all_zero, np.finfo(float).tiny)
-    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
+    return Regressions(posteriors, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero)
 
 
 def site_blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:

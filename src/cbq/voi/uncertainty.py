@@ -106,7 +106,7 @@ def regression_variance(
 
 @dataclass(frozen=True, eq=False)
 class FunctionDraws:
-    """Draws of the r regression functions: of their means over rows, (S, r), and of their weights, (m + 1, S) each."""
+    """Draws of the r regression functions: of their means over rows, (S, r), and of their weights, (m, S) each."""
 
     level: Array
     xi: list[Array]
@@ -114,7 +114,7 @@ class FunctionDraws:
     @classmethod
     def of(cls, posteriors: Sequence[RegressionPosterior], rng: np.random.Generator) -> FunctionDraws:
         stds = np.array([each.mean_std for each in posteriors])
-        ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
+        ends = np.cumsum([len(stds), *(each.m for each in posteriors)])
         standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
         return cls(stds * standard.T, xi)
 
@@ -134,7 +134,7 @@ class FunctionDraws:
 
 
 def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
-    """Standard normal draws (m + 1, S) whose second half is minus the first, with covariance I as a sample.
+    """Standard normal draws (m, S) whose second half is minus the first, with covariance I as a sample.
 
     So the sample variance of a linear function of them is exact, if there are at most S / 2 of them; of more, only up
     to the correlation between parts of S / 2.
@@ -154,7 +154,7 @@ class Slopes:
 
     @classmethod
     def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
-        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.width, K)) for each in posteriors])
+        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.m, K)) for each in posteriors])
 
     def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
         """Add the part of some sites, which have this share (b,) of the rows."""
@@ -213,9 +213,8 @@ def influences(
     """
     for blocks in site_blocks(posteriors):
         parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
-        # The last column of a spread is no response to outputs.
         # Rows that are worth less than an independent one, n / moments.n, move it less.
         moves = [
-            block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
+            block.spread @ slope * (each.moments.n / n / each.noise) for block, slope, each in parts
         ]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n

@@ -178,7 +178,7 @@ class _Moments:
     With g = mean + spread xi at the sites, g^2 has the linear term 2 mean spread xi and the quadratic (spread xi)^2.
 
     value : the posterior expectation of the mean of g^2. squares : (s,), the expectations of g^2 at the sites.
-    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), the mean of spread' spread.
+    slope : (m,), the mean over rows of mean * spread. scatter : (m, m), the mean of spread' spread.
     """
 
     value: float
@@ -190,8 +190,8 @@ class _Moments:
     def of(cls, found: Regressions) -> _Moments:
         (posterior,), counts = found.posteriors, found.outputs.counts
         share = counts / np.sum(counts)
-        squares, slope = np.empty(len(counts)), np.zeros(posterior.width)
-        scatter = np.zeros((posterior.width, posterior.width))
+        squares, slope = np.empty(len(counts)), np.zeros(posterior.m)
+        scatter = np.zeros((posterior.m, posterior.m))
         for (block,) in site_blocks([posterior]):
             weights = share[block.sites]
             squares[block.sites] = block.mean**2 + np.sum(block.spread**2, axis=1) + block.unseen
