@@ -106,7 +106,9 @@ def regressions(y: Array, columns: Array, rng: np.random.Generator) -> Regressio
         indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
         posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
     all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    return Regressions(posteriors, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero)
+    return Regressions(
+        posteriors, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero
+    )
 
 
 def site_blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
