@@ -159,7 +159,8 @@ def test_contrasts_of_effects_and_costs_determine_net_benefits(thresholds):
     contrasts = Contrasts.of(f, decisions)
     for k, threshold in enumerate(thresholds):
         benefits = threshold * f[:, :3] - f[:, 3:]
-        assert_allclose(contrasts.y @ contrasts.maps[k], benefits - benefits[:, :1], atol=1e-12)
+        y = contrasts.outputs.mean + contrasts.outputs.values @ contrasts.outputs.back
+        assert_allclose(y @ contrasts.maps[k], benefits - benefits[:, :1], atol=1e-12)
 
 
 # --- expected maxima and the order of sets

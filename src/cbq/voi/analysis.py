@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq.common import Array, Integers
-from cbq.gp.regression import Regressions, SiteBlock, regressions, site_blocks, site_means
+from cbq.gp.regression import Regressions, SiteBlock, WhiteOutputs, regressions, site_blocks, site_means
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
 from cbq.voi.uncertainty import (
@@ -41,11 +41,10 @@ MIN_PROBABILITY = 1e-13  # of a result of a study: less likely ones are left out
 class Contrasts:
     """Net benefits less the first decision's, as linear functions of few outputs that are regressed once.
 
-    y : (n, q), the outputs.
-    maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
+    outputs : y (n, q). maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
     """
 
-    y: Array
+    outputs: WhiteOutputs
     maps: Array
 
     @classmethod
@@ -67,7 +66,9 @@ class Contrasts:
                 (np.minimum(decisions.weights[0], 0.0), np.ones(K)),
             ]
         y = np.concatenate([outputs @ (weights[1:] - weights[:1]).T for weights, _ in ends], axis=1)
-        return cls(y, np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1))
+        return cls(
+            WhiteOutputs.of(y), np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ class BenefitRegressions(Regressions):
 
 def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> BenefitRegressions | None:
     """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
-    found = regressions(contrasts.y, columns, rng)
+    found = regressions(contrasts.outputs, columns, rng)
     if found is None:
         return None
     benefits = NetBenefits(found.mean @ contrasts.maps, found.back @ contrasts.maps)

@@ -24,6 +24,7 @@ from cbq.voi.outputs import (
     count_duplicates,
     not_inputs,
     read_outputs,
+    repeated_rows,
     scale_net_benefits,
 )
 from cbq.voi.perfect import multiplier, perfect_information, population_note
@@ -378,7 +379,8 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
     unseen = np.where(unseen > noise, unseen, 0.0)
     plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * known.evpi, noise), plug_in, 0.0)
     nothing = _explain_nothing(found, known)
-    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    repeating = repeated_rows(values)  # a row that repeats another one repeats its outputs
+    duplicates = [count_duplicates(np.column_stack([values[repeating], each.columns[repeating]])) for each in sets]
     return tuple(
         EvppiRow(
             pars=learned.label,
