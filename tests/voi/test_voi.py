@@ -205,7 +205,7 @@ def test_monotone_estimates_are_not_changed():
 
 
 def test_a_value_that_may_be_zero_is_a_mixture():
-    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01, 0.5, 1.0, 100.0)))
+    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.1, 0.1, 0.01, 0.5, 1.0, 100.0, 0.1, 0.05)))
     less = found.mixed_with_zero(0.4)
     worth = np.random.default_rng(0).normal(2.0, np.sqrt(0.3), 200_000)
     mixed = np.where(np.random.default_rng(1).random(200_000) < 0.4, 0.0, worth)

@@ -177,7 +177,7 @@ class _Start:
 def _starts(candidates: Sequence[Array], targets: Sequence[Targets], rng: np.random.Generator) -> list[_Start]:
     """For each target the likeliest coordinates, with one lengthscale for all columns, on a grid."""
     fewer = _Fewer.of(candidates[-1], MAX_CELLS[0], MAX_SEARCH_SITES, rng)
-    best: list[_Start | None] = [None] * len(targets)
+    best = [_Start(candidates[0], np.empty(0), np.inf)] * len(targets)
     for z in candidates:
         p = z.shape[1]
         scales = [np.full(p, 0.5 * np.log(p) + ell) for ell in STARTS]
@@ -189,9 +189,9 @@ def _starts(candidates: Sequence[Array], targets: Sequence[Targets], rng: np.ran
                 J = bound_by_ratio(np.exp(START_RATIOS), moments)
                 parameters = np.array([START_RATIOS[np.argmin(J)], *scale])
                 value = float(np.min(J)) + _negative_log_prior(parameters)[0]
-                if best[i] is None or value < best[i].value:
+                if value < best[i].value:
                     best[i] = _Start(z, parameters, value)
-    return [each for each in best if each is not None]
+    return best
 
 
 def grid_cells(z: Array, width: float) -> Integers:

@@ -78,7 +78,7 @@ class Targets:
 
     def gathered(self, cells: Integers) -> Targets:
         """The values of all rows of a cell as values at one row, for the cell (s,) of each row."""
-        counts = np.bincount(cells, self.counts)
+        counts = np.asarray(np.bincount(cells, self.counts), dtype=np.float64)
         y = np.bincount(cells, self.counts * self.y) / counts
         return Targets(y, counts, max(self.total - float(counts @ y**2), 0.0))
 

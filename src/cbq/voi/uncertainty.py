@@ -80,14 +80,22 @@ def _expected_positive_part(m: Array, s: Array) -> Array:
     return np.asarray(m * ndtr(q) + s * density)
 
 
-def regression_variance(
+def central_moments(draws: Array) -> tuple[Array, Array]:
+    """The second and the third central moment (K,) of draws (K, S)."""
+    centred = draws - np.mean(draws, axis=1, keepdims=True)
+    return np.mean(centred**2, axis=1), np.mean(centred**3, axis=1)
+
+
+def regression_moments(
     posteriors: Sequence[RegressionPosterior],
     outputs: SiteOutputs,
     benefits: NetBenefits,
     everywhere: Slopes,
     rng: np.random.Generator,
-) -> Array:
-    """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
+) -> tuple[Array, Array]:
+    """The variance and the third central moment (K,) of EVPPI over posterior draws of the regression functions.
+
+    everywhere : the slopes of EVPPI at all sites.
 
     Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
     of the posterior means, is known at all sites and replaces the linear part at the chosen ones.
@@ -101,7 +109,7 @@ def regression_variance(
         there = Slopes.zeros(posteriors, len(paths))
         there.add(blocks, share, benefits)
         paths += draws.linear(everywhere) - draws.linear(there)
-    return np.asarray(np.var(paths, axis=1))
+    return central_moments(paths)
 
 
 @dataclass(frozen=True, eq=False)
