@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import integrate
@@ -17,17 +18,23 @@ from scipy.stats import norm
 
 from cbq.problems import health
 
-Table = tuple[np.ndarray, dict[str, np.ndarray]]  # net benefits (n, D) and inputs (n,) by name
+Table = tuple[
+    Any, dict[str, np.ndarray]
+]  # net benefits (n, D), or a pair of effects and costs; and inputs (n,) by name
 GRID = 4000  # nodes of a midpoint rule on the line; its root on each axis of the plane
 DRAWS = 4_000_000
 
 
 @dataclass(frozen=True)
 class Model:
-    """Draws of a table, the sets of inputs in question, and their EVPPI, computed in two ways."""
+    """Draws of a table, the sets of inputs in question, and their EVPPI, computed in two ways.
+
+    truths : numbers, or (K,) for K prices. prices : the values of the willingness to pay; None with net benefits.
+    """
 
     table: Callable[[int, np.random.Generator], Table]
-    truths: dict[tuple[str, ...], tuple[float, float]]
+    truths: dict[tuple[str, ...], tuple[Any, Any]]
+    prices: tuple[float, ...] | None = None
 
 
 def gain(g: np.ndarray) -> float:

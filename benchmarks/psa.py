@@ -1,16 +1,20 @@
-"""EVPPI from tables of draws: bias, RMSE, coverage and seconds for four models whose EVPPI is known, beside splines.
+"""EVPPI from tables of draws: bias, RMSE, coverage and seconds for models whose EVPPI is known, beside splines.
 
-Run: .venv/bin/python benchmarks/psa.py [--models health,linear,products,step] [--rows 1000,5000,10000,50000]
-    [--tables 20] [--workers 2]
+Run: .venv/bin/python benchmarks/psa.py [--models markov,patients,correlated,nineteen] [--rows 1000,10000]
+    [--tables 30] [--workers 2]
 
-The models and their truths, each computed in two ways, are in `_psa_models.py`. A table is analysed with
+The models and their truths, each computed in two ways, are in `_psa_models.py` (net benefits) and
+`_decision_models.py` (effects and costs, at several values of the willingness to pay). A table is analysed with
 `values_of_information`, all sets of a model together; a spline regression is run on the same tables. It is a cubic
-B-spline with knots at quantiles in each column (tensor products for two), ridge penalties chosen by generalised
+B-spline with knots at quantiles in each column (tensor products for several), ridge penalties chosen by generalised
 cross-validation; its EVPPI is the plug-in, as in BCEA, SAVI and voi, and it has no standard error.
 
-For each model, number of rows and set: the truth, bias and root-mean-square error (RMSE) over the tables, the mean
-standard error, the share of 95% intervals that hold the truth, and the RMSE of splines. A line `all` pools the sets of
-a model: a cell of the targets. Its seconds are CPU time of one core for one set, of ours and of splines.
+For each model, number of rows and set, over all prices: the truth (its mean over prices), bias and root-mean-square
+error (RMSE) over the tables, the mean standard error, the share of 95% intervals that hold the truth, the shares of
+intervals below and above it, and bias and RMSE of splines. A line `all` pools the sets of a model: a cell of the
+targets. Its seconds are CPU time of one core for one set at all prices, of ours and of splines. Its last column is the
+largest difference between answers from effects and costs and from the net benefits of the same table, in standard
+errors.
 """
 
 from __future__ import annotations
@@ -24,58 +28,76 @@ import numpy as np
 from scipy.interpolate import BSpline
 
 from _common import OneThreadPool, met, positive_integer, print_record, with_progress
+from _decision_models import DECISION_MODELS
 from _psa_models import MODELS, Model
 from cbq.voi import values_of_information
 
-KNOTS = (10, 6)  # intervals between knots of a spline in one column, and in each of two
+KNOTS = (10, 6, 3)  # intervals between knots of a spline in one column, in each of two, and in each of three
 PENALTIES = np.logspace(-6, 6, 25)
-LEAST, POOLED = 0.88, (0.93, 0.98)  # coverage of a cell, and of all
-TWO_WAYS_AGREE = 5e-3  # relative difference of truths, one of which may be from draws
+LEAST, POOLED = 0.92, (0.94, 0.97)  # coverage of a model, and of all
+SAME = 0.3  # standard errors between both forms of input
+TWO_WAYS_AGREE = 5e-3  # difference of truths, one of which may be from draws, relative to the largest of a model
+EVERY = MODELS | DECISION_MODELS
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answers for one table, (J,) for J sets: estimates, standard errors, whether intervals cover, and splines."""
+    """The answers for one table, (J, K) for J sets and K prices: estimates, standard errors, ends, and splines.
+
+    forms : the differences, in standard errors, between both forms of input at one price; empty for net benefits.
+    """
 
     estimate: np.ndarray
     se: np.ndarray
-    covers: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
     spline: np.ndarray
     seconds: float
     spline_seconds: float
+    forms: np.ndarray
 
 
 @lru_cache
 def model(name: str) -> Model:
     """The model of this name, with its truths."""
-    return MODELS[name]()
+    return EVERY[name]()
+
+
+def truths(name: str) -> np.ndarray:
+    """The truths (J, K) of the sets of a model."""
+    return np.array([np.atleast_1d(true) for true, _ in model(name).truths.values()])
 
 
 def analysed(name: str, rows: int, seed: int) -> Found:
     """The answers for one table of a model."""
-    truths = {key: true for key, (true, _) in model(name).truths.items()}
+    sets, prices = [list(key) for key in model(name).truths], model(name).prices
     outputs, inputs = model(name).table(rows, np.random.default_rng([seed, rows]))
     start = process_time()
-    found = values_of_information(outputs, inputs, [list(key) for key in truths]).rows
+    found = values_of_information(outputs, inputs, sets, willingness_to_pay=prices).rows
     middle = process_time()
-    splines = [spline_evppi(outputs, np.column_stack([inputs[each] for each in key])) for key in truths]
+    benefits = [outputs] if prices is None else [price * outputs[0] - outputs[1] for price in prices]
+    splines = [[spline_evppi(y, np.column_stack([inputs[each] for each in key])) for y in benefits] for key in sets]
     end = process_time()
-    covers = [row.lower <= true <= row.upper for row, true in zip(found, truths.values(), strict=True)]
-    return Found(
-        np.array([row.evppi for row in found]),
-        np.array([row.se for row in found]),
-        np.array(covers),
-        np.array(splines),
-        (middle - start) / len(truths),
-        (end - middle) / len(truths),
-    )
+    fields = {
+        name: np.array([getattr(row, name) for row in found]).reshape(len(sets), -1)
+        for name in ("evppi", "se", "lower", "upper")
+    }
+    forms = np.empty(0)
+    if prices is not None:
+        k = len(prices) // 2
+        again = values_of_information(benefits[k], inputs, sets).rows
+        forms = (np.array([row.evppi for row in again]) - fields["evppi"][:, k]) / fields["se"][:, k]
+    seconds = (middle - start) / len(sets), (end - middle) / len(sets)
+    return Found(*fields.values(), np.array(splines), *seconds, forms)
 
 
 def spline_evppi(outputs: np.ndarray, columns: np.ndarray) -> float:
     """The plug-in EVPPI of splines: the differences of net benefits (n, D) on one or two columns (n, p)."""
     y = outputs[:, 1:] - outputs[:, :1]
     bases = [_splines(column, KNOTS[columns.shape[1] - 1]) for column in columns.T]
-    basis = bases[0] if len(bases) == 1 else (bases[0][:, :, None] * bases[1][:, None, :]).reshape(len(y), -1)
+    basis = bases[0]
+    for other in bases[1:]:
+        basis = (basis[:, :, None] * other[:, None, :]).reshape(len(y), -1)
     mean = np.mean(basis, axis=0)
     roots, axes = np.linalg.eigh((basis - mean).T @ (basis - mean))
     kept = roots > 1e-10 * roots[-1]
@@ -101,25 +123,45 @@ def _ridge(U: np.ndarray, roots: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(U @ (shrunk[best] * projected))
 
 
-def print_cell(name: str, rows: int, found: list[Found]) -> tuple[float, bool]:
-    """Print the lines of a model at a number of rows; its pooled coverage, and whether RMSE is not above splines'."""
-    truths = {key: true for key, (true, _) in model(name).truths.items()}
-    estimate, se, covers, spline = (np.stack([getattr(f, each) for f in found]) for each in Found.__match_args__[:4])
-    errors, spline_errors = estimate - list(truths.values()), spline - list(truths.values())
-    for j, (key, true) in enumerate(truths.items()):
+@dataclass(frozen=True)
+class Cell:
+    """The pooled results of a model at a number of rows."""
+
+    coverage: float
+    below: float
+    above: float
+    beats_splines: bool
+    forms: float
+    intervals: int
+
+
+def print_cell(name: str, rows: int, found: list[Found]) -> Cell:
+    """Print the lines of a model at a number of rows, and pool them."""
+    true = truths(name)
+    estimate, se, lower, upper, spline = (
+        np.stack([getattr(f, each) for f in found]) for each in Found.__match_args__[:5]
+    )
+    errors, spline_errors, below, above = estimate - true, spline - true, upper < true, lower > true
+    parts = {", ".join(key): np.s_[:, j] for j, key in enumerate(model(name).truths)}
+    for label, part in (parts | {"all": np.s_[:]}).items():
+        low, high = below[part].mean(), above[part].mean()
+        level = f"{np.mean(true[part[1:]]):>9.2f}" if label in parts else f"{'':>9}"
         print(
-            f"{name:<9}{rows:>6}  {', '.join(key):<15}{true:>9.2f}{errors[:, j].mean():>9.3f}"
-            f"{_rms(errors[:, j]):>9.3f}{se[:, j].mean():>9.3f}{covers[:, j].mean():>7.2f}"
-            f"{spline_errors[:, j].mean():>11.3f}{_rms(spline_errors[:, j]):>9.3f}"
+            f"{name:<11}{rows:>6}  {label:<19}{level}{errors[part].mean():>9.3f}{_rms(errors[part]):>9.3f}"
+            f"{se[part].mean():>9.3f}{1 - low - high:>7.3f}{low:>7.3f}{high:>7.3f}"
+            f"{spline_errors[part].mean():>10.3f}{_rms(spline_errors[part]):>9.3f}",
+            end="\n" if label in parts else "",
         )
-    ours, splines = _rms(errors), _rms(spline_errors)
     times = [np.median([getattr(f, each) for f in found]) for each in ("seconds", "spline_seconds")]
+    forms = np.concatenate([f.forms for f in found])
+    furthest = float(np.max(np.abs(forms))) if forms.size else 0.0
     print(
-        f"{name:<9}{rows:>6}  {'all':<15}{'':>9}{errors.mean():>9.3f}{ours:>9.3f}{'':>9}{covers.mean():>7.2f}"
-        f"{spline_errors.mean():>11.3f}{splines:>9.3f}{times[0]:>9.2f}{times[1]:>9.3f}",
+        f"{times[0]:>9.2f}{times[1]:>9.3f}{furthest:>8.2f}"
+        + f" (95%: {np.quantile(np.abs(forms), 0.95):.2f})" * bool(forms.size),
         flush=True,
     )
-    return float(covers.mean()), bool(ours <= splines)
+    beats = bool(_rms(errors) <= _rms(spline_errors))
+    return Cell(1 - float(low + high), float(low), float(high), beats, furthest, errors.size)
 
 
 def _rms(errors: np.ndarray) -> float:
@@ -129,17 +171,18 @@ def _rms(errors: np.ndarray) -> float:
 def check_truths(names: list[str]) -> None:
     """Raise if the two ways to a truth disagree."""
     for name in names:
+        largest = np.max(np.abs(truths(name)))
         for key, (one, other) in model(name).truths.items():
-            if abs(one - other) > TWO_WAYS_AGREE * abs(one):
+            if np.any(np.abs(np.subtract(one, other)) > TWO_WAYS_AGREE * largest):
                 raise RuntimeError(f"the EVPPI of {key} of {name} is {one} in one way and {other} in another.")
 
 
 def main() -> None:
     """Print all tables and whether the targets are met."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(MODELS), help="some of " + ", ".join(MODELS))
-    parser.add_argument("--rows", default="1000,5000,10000,50000")
-    parser.add_argument("--tables", type=positive_integer, default=20)
+    parser.add_argument("--models", default=",".join(EVERY), help="some of " + ", ".join(EVERY))
+    parser.add_argument("--rows", default="1000,10000")
+    parser.add_argument("--tables", type=positive_integer, default=30)
     parser.add_argument("--first", type=int, default=0, help="seed of the first table")
     parser.add_argument("--workers", type=positive_integer, default=2)
     options = parser.parse_args()
@@ -147,22 +190,28 @@ def main() -> None:
     print_record()
     check_truths(names)
     print(
-        f"\n{options.tables} tables each\n{'model':<9}{'rows':>6}  {'set':<15}{'truth':>9}{'bias':>9}{'RMSE':>9}"
-        f"{'se':>9}{'95%':>7}{'sp. bias':>11}{'sp. RMSE':>9}{'seconds':>9}{'spline':>9}"
+        f"\n{options.tables} tables each\n{'model':<11}{'rows':>6}  {'set':<19}{'truth':>9}{'bias':>9}{'RMSE':>9}"
+        f"{'se':>9}{'95%':>7}{'below':>7}{'above':>7}{'sp. bias':>10}{'sp. RMSE':>9}{'seconds':>9}{'spline':>9}"
+        f"{'forms':>8}"
     )
-    cells, counts = [], []
+    cells = []
     with OneThreadPool(options.workers) as pool:
         for rows in sizes:
             for name in names:
                 jobs = [(name, rows, options.first + seed) for seed in range(options.tables)]
                 results = with_progress(pool.run(analysed, jobs), len(jobs), f"{name}, {rows} rows")
                 cells.append(print_cell(name, rows, [found for _, found in results]))
-                counts.append(len(model(name).truths))
-    coverage = float(np.average([each for each, _ in cells], weights=counts))
-    least = min(each for each, _ in cells)
-    print(f"pooled coverage {coverage:.3f}, from {POOLED[0]} to {POOLED[1]}: {met(POOLED[0] <= coverage <= POOLED[1])}")
+    weights = [each.intervals for each in cells]
+    pooled, below, above = (
+        float(np.average([getattr(each, key) for each in cells], weights=weights))
+        for key in ("coverage", "below", "above")
+    )
+    least, furthest = min(each.coverage for each in cells), max(each.forms for each in cells)
+    print(f"pooled coverage {pooled:.3f}, from {POOLED[0]} to {POOLED[1]}: {met(POOLED[0] <= pooled <= POOLED[1])}")
+    print(f"intervals below the truth {below:.3f}, above it {above:.3f}")
     print(f"least coverage of a cell {least:.3f}, at least {LEAST}: {met(least >= LEAST)}")
-    print(f"RMSE not above that of splines in {sum(b for _, b in cells)} of {len(cells)} cells")
+    print(f"largest difference of both forms of input {furthest:.2f} se, at most {SAME}: {met(furthest <= SAME)}")
+    print(f"RMSE not above that of splines in {sum(each.beats_splines for each in cells)} of {len(cells)} cells")
 
 
 if __name__ == "__main__":

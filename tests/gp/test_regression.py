@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, optimize
 from scipy.stats import halfcauchy, norm, rankdata
 
-from cbq.gp.landmark_regression import RegressionPosterior, fit_regression, pilot_basis
+from cbq.gp.landmark_regression import RegressionPosterior, fit_regressions, pilot_basis
 from cbq.gp.regression import (
     Sites,
     Step,
+    WhiteOutputs,
     candidate_coordinates,
-    canonical_outputs,
     find_steps,
     leftover,
     normal_scores,
@@ -128,7 +128,7 @@ def test_landmarks_grow_until_they_see_the_function():
 
     def fitted(signal):
         y = signal + 0.05 * draws(1500, 8, 1)[:, 0]
-        return fit_regression([z], Targets.of((y - y.mean()) / y.std()), np.random.default_rng(0))
+        return fit_regressions([z], [Targets.of((y - y.mean()) / y.std())], np.random.default_rng(0))[0]
 
     line, rough = fitted(z[:, 0]), fitted(np.abs(np.sin(6 * z[:, 0])))
     assert rough.m > line.m
@@ -158,12 +158,12 @@ def test_the_gain_of_a_step_is_that_of_least_squares():
     basis = np.linalg.qr(np.column_stack([np.ones(120), u]))[0]
     residual = y - basis @ (basis.T @ y)
     order = np.argsort(u[:, 1])
-    found = step_gains(basis, residual, order, u[:, 1])
+    found = step_gains(basis, residual[:, None], order, u[:, 1])[:, 0]
     for i in (30, 60, 90):
         design = np.column_stack([basis, u[:, 1] > u[order[i], 1]])
         left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
         assert_allclose(found[i], residual @ residual - left @ left, rtol=1e-9)
-    (step,) = find_steps(basis, u, y)
+    ((step,),) = find_steps(basis, u, residual[:, None])
     assert step.column == 1
     assert abs(step.threshold - 0.4) < 0.05
 
@@ -171,7 +171,8 @@ def test_the_gain_of_a_step_is_that_of_least_squares():
 def test_smooth_outputs_have_no_steps():
     z = draws(2000, 56)
     basis = pilot_basis(z, np.random.default_rng(0))
-    assert find_steps(basis, z, bumpy(z, 57)) == []
+    y = bumpy(z, 57)
+    assert find_steps(basis, z, (y - basis @ (basis.T @ y))[:, None]) == [[]]
 
 
 def test_normal_scores_are_normal_quantiles_of_ranks():
@@ -191,10 +192,10 @@ def test_canonical_outputs_are_invariant_to_linear_maps():
     z = draws(400, 14)
     y = np.stack([bumpy(z, 15), bumpy(z[:, ::-1], 16), z[:, 0] + 3], axis=1)
     basis = pilot_basis(z, np.random.default_rng(0))
-    first = canonical_outputs(y, basis)
+    first = WhiteOutputs.of(y).canonical(basis)
     assert_allclose(first.mean + first.values @ first.back, y, atol=1e-10)
     assert_allclose(first.values.T @ first.values / 400, np.eye(3), atol=1e-10)
-    other = canonical_outputs(5.0 + y @ np.array([[1e3, 0, 2], [-1, 1e-3, 0], [4, 2, 1.0]]), basis)
+    other = WhiteOutputs.of(5.0 + y @ np.array([[1e3, 0, 2], [-1, 1e-3, 0], [4, 2, 1.0]])).canonical(basis)
     assert_allclose(other.values, first.values, atol=1e-6)
 
 
@@ -202,12 +203,12 @@ def test_dependent_and_constant_outputs_are_dropped():
     z = draws(300, 17)
     y = bumpy(z, 18)
     basis = pilot_basis(z, np.random.default_rng(0))
-    found = canonical_outputs(np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), basis)
+    found = WhiteOutputs.of(np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1)).canonical(basis)
     assert found.values.shape == (300, 1)
     assert_allclose(
         found.mean + found.values @ found.back, np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), atol=1e-9
     )
-    assert canonical_outputs(np.full((300, 2), 3.0), basis).values.shape == (300, 0)
+    assert WhiteOutputs.of(np.full((300, 2), 3.0)).canonical(basis).values.shape == (300, 0)
 
 
 def test_leftover_structure_is_that_of_chance_for_noise_and_large_for_a_curve():

@@ -159,7 +159,8 @@ def test_contrasts_of_effects_and_costs_determine_net_benefits(thresholds):
     contrasts = Contrasts.of(f, decisions)
     for k, threshold in enumerate(thresholds):
         benefits = threshold * f[:, :3] - f[:, 3:]
-        assert_allclose(contrasts.y @ contrasts.maps[k], benefits - benefits[:, :1], atol=1e-12)
+        y = contrasts.outputs.mean + contrasts.outputs.values @ contrasts.outputs.back
+        assert_allclose(y @ contrasts.maps[k], benefits - benefits[:, :1], atol=1e-12)
 
 
 # --- expected maxima and the order of sets
@@ -204,7 +205,7 @@ def test_monotone_estimates_are_not_changed():
 
 
 def test_a_value_that_may_be_zero_is_a_mixture():
-    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01, 0.5, 1.0, 100.0)))
+    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.1, 0.1, 0.01, 0.5, 1.0, 100.0, 0.1, 0.05)))
     less = found.mixed_with_zero(0.4)
     worth = np.random.default_rng(0).normal(2.0, np.sqrt(0.3), 200_000)
     mixed = np.where(np.random.default_rng(1).random(200_000) < 0.4, 0.0, worth)

@@ -1,7 +1,7 @@
 """The regression of noisy values at sites on few coordinates, by a sparse Gaussian process.
 
-`fit_regression` chooses coordinates, kernel, lengthscales and landmarks; `RegressionPosterior` has the posterior of the
-regression function at the sites.
+`fit_regressions` chooses coordinates, kernel, lengthscales and landmarks; `RegressionPosterior` has the posterior of
+the regression function at the sites.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from cbq.common import Array, Integers
 from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
-from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
+from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.gram import on_host
 from cbq.linalg.lapack import thin_svd
@@ -30,11 +30,13 @@ MAX_CANDIDATES = 4096  # rows among which landmarks are chosen
 LOG_LENGTHSCALE_BOUNDS = np.array([-3.0, 5.0])
 LOG_LENGTHSCALE_MEAN, LOG_LENGTHSCALE_STD = np.log(2.0), 1.5  # normal prior of log ell, for tables of few rows
 LOG_RATIO_BOUNDS = (-25.0, 18.0)
-STARTS = tuple((ell, gamma) for ell in (-1.2, 0.0, 1.2) for gamma in (-4.0, 0.0))  # log ell and log gamma
+STARTS = (-1.2, -0.4, 0.4, 1.2, 2.0, 2.8)  # log ell
+START_RATIOS = np.linspace(-9.0, 9.0, 37)  # log gamma
 FLAT = 2.0  # log ell of a start at which steps explain all
-MAX_SEARCH_SITES = 2500  # for the first search
+MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 4096)  # for the search; cells for it, and for its end on all sites
+MIN_WIDTH, MAX_WIDTH, WIDER = 0.1, 0.6, 1.15  # of cells, in standard deviations, and the ratio of those that are tried
 FIRST_STEPS, FINAL_STEPS = 40, 8  # of the optimiser, with the fewest landmarks and with all of them
-VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.01, 0.01  # of the log-likelihood
+VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.05, 0.05  # of the log-likelihood
 
 Family = Callable[[Array], Kernel]  # from lengthscales (p,)
 SMOOTH: Family = RBF
@@ -61,12 +63,9 @@ class Steps:
     cost: float
 
 
-NO_STEPS = Steps(np.empty((0, 0)), 0.0)
-
-
 @dataclass(frozen=True, eq=False)
 class SiteBlock:
-    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m + 1), and unseen (b,).
+    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m), and unseen (b,).
 
     unseen : the prior variance that the landmarks do not represent, to be added to the posterior variance.
     """
@@ -82,8 +81,6 @@ class RegressionPosterior:
     """The posterior of the regression function g at the sites, for an output of mean 0 and variance 1.
 
     amplitude : A. zero_probability : that g is constant; this is the posterior given that it is not.
-    absent : the probability that g is constant nevertheless, because not all of several outputs are. The posterior is
-        then the Gaussian with the mean and the covariance of the mixture.
     """
 
     features: LandmarkFeatures
@@ -91,7 +88,6 @@ class RegressionPosterior:
     state: State
     amplitude: float
     zero_probability: float
-    absent: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -100,11 +96,6 @@ class RegressionPosterior:
     @property
     def m(self) -> int:
         return len(self.features.landmarks)
-
-    @property
-    def width(self) -> int:
-        """The number of columns of a spread: one for each landmark, and one for whether g is constant."""
-        return self.m + 1
 
     @property
     def dof(self) -> float:
@@ -122,12 +113,9 @@ class RegressionPosterior:
             phi = on_host(there)
             seen = np.sum(phi * phi, axis=1)
             centred = phi - self.moments.centre
-            mean = centred @ self.state.weights
-            present, unseen = 1.0 - self.absent, self.amplitude * np.maximum(1.0 - seen, 0.0)
-            spread = np.empty((len(phi), self.width))
-            spread[:, :-1] = np.sqrt(present * self.amplitude) * self.state.factor.solve_lower(centred.T).T
-            spread[:, -1] = np.sqrt(present * self.absent) * mean
-            yield SiteBlock(sites, present * mean, spread, present * unseen)
+            spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(centred.T).T
+            unseen = self.amplitude * np.maximum(1.0 - seen, 0.0)
+            yield SiteBlock(sites, centred @ self.state.weights, spread, unseen)
 
     def everywhere(self) -> SiteBlock:
         """The posterior at all sites together."""
@@ -141,21 +129,30 @@ class RegressionPosterior:
         return block
 
 
-def fit_regression(
-    candidates: Sequence[Array], targets: Targets, rng: np.random.Generator, steps: Steps = NO_STEPS
-) -> RegressionPosterior:
-    """The regression of targets of mean 0 and variance 1 on the likeliest of the candidate coordinates (s, p).
+def fit_regressions(
+    candidates: Sequence[Array], targets: Sequence[Targets], rng: np.random.Generator, steps: Sequence[Steps] = ()
+) -> list[RegressionPosterior]:
+    """The regressions of r targets of mean 0 and variance 1 on the likeliest of the candidate coordinates (s, p).
 
-    Steps are further coordinates, if they raise the likelihood by more than their cost. Hyperparameters are searched on
-    some of the sites if they are many, then improved on all of them.
+    Their counts may differ by factors. All of them share a grid of a common lengthscale for all columns, which chooses
+    the coordinates of each, and from which the search of its own hyperparameters starts.
+
+    steps : of each of the targets: further coordinates, if they raise the likelihood by more than their cost.
+
+    Many sites are gathered in the
+    cells of a grid for the search of hyperparameters, and in smaller ones for its end. With more than about three
+    coordinates, cells would be wide: then some of the sites serve for the search, and all for its end.
     """
-    search = _Search.of(targets, rng)
-    smooth = min((search(SMOOTH, z) for z in candidates), key=lambda each: each.value)
-    found = [smooth, search(ROUGH, smooth.bound.z, [smooth.parameters])]
-    if steps.indicators.shape[1]:
-        best = min(found, key=lambda each: each.value)
-        found += search.with_steps(best, steps)
-    return _refined(min(found, key=lambda each: each.value), rng, again=len(search.rows) < len(targets.y))
+    found, none = [], Steps(np.empty((len(candidates[0]), 0)), 0.0)
+    starts = _starts(candidates, targets, rng)
+    for target, start, its_steps in zip(targets, starts, steps or [none] * len(targets), strict=True):
+        search = _Search(target, candidates[-1], rng)
+        optima = [search(SMOOTH, start.z, [start.parameters])]
+        optima.append(search(ROUGH, start.z, [optima[0].parameters]))
+        if its_steps.indicators.shape[1]:
+            optima.append(search.with_steps(min(optima, key=lambda each: each.value), its_steps))
+        found.append(search.refined(min(optima, key=lambda each: each.value)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,46 +160,134 @@ class _Optimum:
     """Hyperparameters (log gamma, log-lengthscales), and minus their log posterior density, up to a constant."""
 
     bound: Bound
+    family: Family
     parameters: Array
     value: float
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """The search for hyperparameters with the fewest landmarks, on some of the sites; values are for all."""
+class _Start:
+    """Coordinates z (s, p) with hyperparameters, and minus their log posterior density, up to a constant."""
 
-    targets: Targets
+    z: Array
+    parameters: Array
+    value: float
+
+
+def _starts(candidates: Sequence[Array], targets: Sequence[Targets], rng: np.random.Generator) -> list[_Start]:
+    """For each target the likeliest coordinates, with one lengthscale for all columns, on a grid."""
+    fewer = _Fewer.of(candidates[-1], MAX_CELLS[0], MAX_SEARCH_SITES, rng)
+    best = [_Start(candidates[0], np.empty(0), np.inf)] * len(targets)
+    for z in candidates:
+        p = z.shape[1]
+        scales = [np.full(p, 0.5 * np.log(p) + ell) for ell in STARTS]
+        landmarks = _landmarks(SMOOTH(np.exp(scales[0])), z, MIN_LANDMARKS, rng)  # they serve longer scales, too
+        pairs = [fewer(z, each) for each in targets]
+        for scale in scales:
+            features = LandmarkFeatures.of(SMOOTH(np.exp(scale)), pairs[0][0], landmarks)
+            for i, moments in enumerate(Moments.of_each(features, [few for _, few in pairs])):
+                J = bound_by_ratio(np.exp(START_RATIOS), moments)
+                parameters = np.array([START_RATIOS[np.argmin(J)], *scale])
+                value = float(np.min(J)) + _negative_log_prior(parameters)[0]
+                if value < best[i].value:
+                    best[i] = _Start(z, parameters, value)
+    return best
+
+
+def grid_cells(z: Array, width: float) -> Integers:
+    """The cell (n,) of each of the points z (n, p) in a grid of this width, numbered from 0."""
+    corners = np.floor((z - np.min(z, axis=0)) / width).astype(np.intp)
+    cells = np.zeros(len(z), dtype=np.intp)
+    for column in corners.T:
+        cells = np.unique(cells * (np.max(column) + 1) + column, return_inverse=True)[1]
+    return cells
+
+
+def finest_cells(z: Array, most: int) -> Integers | None:
+    """The cells (n,) of the finest grid over points z (n, p) with at most so many, or None if they would be wide."""
+    width, cells = MAX_WIDTH, grid_cells(z, MAX_WIDTH)
+    if np.max(cells) >= most:
+        return None
+    while width > MIN_WIDTH and np.max(finer := grid_cells(z, width / WIDER)) < most:
+        width, cells = width / WIDER, finer
+    return cells
+
+
+@dataclass(frozen=True, eq=False)
+class _Fewer:
+    """Cells (s,) of a grid in place of all s sites, or some of the rows if there are no cells."""
+
+    cells: Integers | None
     rows: Integers
-    rng: np.random.Generator
 
     @classmethod
-    def of(cls, targets: Targets, rng: np.random.Generator) -> _Search:
-        s = len(targets.y)
-        rows = np.arange(s) if s <= MAX_SEARCH_SITES else rng.choice(s, MAX_SEARCH_SITES, replace=False)
-        return cls(targets, rows, rng)
+    def of(cls, z: Array, most: int, rows: int, rng: np.random.Generator) -> _Fewer:
+        """At most so many cells of coordinates z (s, p), or rows if the cells would be wide."""
+        s = len(z)
+        if s <= most:
+            return cls(None, np.arange(s))
+        return cls(finest_cells(z, most), np.arange(s) if s <= rows else rng.choice(s, rows, replace=False))
 
-    def __call__(self, family: Family, z: Array, starts: Sequence[Array] = (), cost: float = 0.0) -> _Optimum:
-        """The optimum of a family of kernels over z (s, p), from the best of the starts or of `STARTS`."""
+    def __call__(self, z: Array, targets: Targets) -> tuple[Array, Targets]:
+        """Coordinates z (s, p) and targets, in cells or at the rows."""
+        if self.cells is None:
+            return (z, targets) if len(self.rows) == len(z) else (z[self.rows], targets.take(self.rows))
+        sums = [np.bincount(self.cells, targets.counts * column) for column in z.T]
+        found = targets.gathered(self.cells)
+        return np.stack(sums, axis=1) / found.counts[:, None], found
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The search for hyperparameters with the fewest landmarks, on fewer sites; values are for all."""
+
+    targets: Targets
+    coordinates: Array
+    rng: np.random.Generator
+
+    def fewer(self, z: Array, most: int, rows: int) -> _Fewer:
+        """Cells of the coordinates, and of the steps that z has beside them; or rows."""
+        return _Fewer.of(np.column_stack([self.coordinates, z[:, self.coordinates.shape[1] :]]), most, rows, self.rng)
+
+    def __call__(self, family: Family, z: Array, starts: Sequence[Array], cost: float = 0.0) -> _Optimum:
+        """The optimum of a family of kernels over z (s, p), from the best of the starts."""
         p = z.shape[1]
         kernel = family(np.ones(p))
-        default = [np.array([gamma, *np.full(p, 0.5 * np.log(p) + ell)]) for ell, gamma in STARTS]
-        shortest = kernel.with_log_lengthscales(default[0][1:])  # its landmarks serve longer ones too
-        landmarks = _landmarks(shortest, z, MIN_LANDMARKS, self.rng)
-        bound = Bound(kernel, z[self.rows], self.targets.take(self.rows), landmarks)
-        best = min(starts or default, key=lambda each: bound.value(each) + _negative_log_prior(each)[0])
+        shortest = kernel.with_log_lengthscales(np.full(p, 0.5 * np.log(p) + STARTS[0]))
+        landmarks = _landmarks(shortest, z, MIN_LANDMARKS, self.rng)  # they serve longer lengthscales, too
+        bound = Bound(kernel, *self.fewer(z, MAX_CELLS[0], MAX_SEARCH_SITES)(z, self.targets), landmarks)
+        best = starts[0]
+        if len(starts) > 1:
+            best = min(starts, key=lambda each: bound.value(each) + _negative_log_prior(each)[0])
         parameters = _optimum(bound, best, FIRST_STEPS)
         everywhere = Bound(kernel, z, self.targets, landmarks)
         value = everywhere.value(parameters) + _negative_log_prior(parameters)[0] + cost
-        return _Optimum(everywhere, parameters, value)
+        return _Optimum(everywhere, family, parameters, value)
 
-    def with_steps(self, without: _Optimum, steps: Steps) -> list[_Optimum]:
-        """The optima with the steps as further coordinates, for both families of kernels."""
+    def with_steps(self, without: _Optimum, steps: Steps) -> _Optimum:
+        """The optimum with the steps as further coordinates."""
         J = steps.indicators.shape[1]
         z = np.column_stack([without.bound.z, steps.indicators])
         p, ends = z.shape[1], np.zeros(J)
         flat = np.array([0.0, *np.full(p - J, 0.5 * np.log(p) + FLAT), *ends])
         starts, cost = [np.array([*without.parameters, *ends]), flat], J * steps.cost
-        return [self(family, z, starts, cost) for family in (SMOOTH, ROUGH)]
+        return self(without.family, z, starts, cost)
+
+    def refined(self, first: _Optimum) -> RegressionPosterior:
+        """The posterior with as many landmarks as it needs, optimised again if the search was coarse."""
+        bound, parameters, m, s = first.bound, first.parameters, MIN_LANDMARKS, len(self.targets.y)
+        kernel = bound.kernel_at(parameters)
+        while True:
+            posterior = _posterior(bound, parameters)
+            enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
+            if enough or m >= MAX_LANDMARKS or posterior.m < m:
+                break
+            m = min(2 * m, MAX_LANDMARKS)
+            bound = replace(bound, landmarks=_landmarks(kernel, bound.z, m, self.rng))
+        if m == MIN_LANDMARKS and s <= MAX_CELLS[0]:
+            return posterior
+        z, targets = self.fewer(bound.z, MAX_CELLS[1], s)(bound.z, self.targets)
+        return _posterior(bound, _optimum(replace(bound, z=z, targets=targets), parameters, FINAL_STEPS))
 
 
 def _optimum(bound: Bound, start: Array, steps: int) -> Array:
@@ -225,25 +310,6 @@ def _negative_log_prior(parameters: Array) -> tuple[float, Array]:
     p = len(parameters) - 1
     z = (parameters[1:] - 0.5 * np.log(p) - LOG_LENGTHSCALE_MEAN) / LOG_LENGTHSCALE_STD
     return 0.5 * float(z @ z), np.array([0.0, *(z / LOG_LENGTHSCALE_STD)])
-
-
-def _refined(first: _Optimum, rng: np.random.Generator, again: bool) -> RegressionPosterior:
-    """The posterior with as many landmarks as it needs, its hyperparameters optimised again if they are more.
-
-    again : whether to optimise them in any case.
-    """
-    bound, parameters, m = first.bound, first.parameters, MIN_LANDMARKS
-    kernel = bound.kernel_at(parameters)
-    while True:
-        posterior = _posterior(bound, parameters)
-        enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
-        if enough or m >= MAX_LANDMARKS or posterior.m < m:
-            break
-        m = min(2 * m, MAX_LANDMARKS)
-        bound = replace(bound, landmarks=_landmarks(kernel, bound.z, m, rng))
-    if m == MIN_LANDMARKS and not again:
-        return posterior
-    return _posterior(bound, _optimum(bound, parameters, FINAL_STEPS))
 
 
 def _posterior(bound: Bound, parameters: Array) -> RegressionPosterior:

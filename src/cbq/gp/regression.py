@@ -16,17 +16,26 @@ row is a site of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from cbq.common import Array, Integers, autocorrelation_times
-from cbq.gp.landmark_regression import RegressionPosterior, SiteBlock, Steps, fit_regression, pilot_basis
+from cbq.gp.landmark_regression import RegressionPosterior, SiteBlock, Steps, fit_regressions, pilot_basis
 from cbq.gp.sparse import Targets
 from cbq.linalg.lapack import eigh
 
-__all__ = ["RegressionPosterior", "Regressions", "SiteBlock", "SiteOutputs", "regressions", "site_blocks", "site_means"]
+__all__ = [
+    "RegressionPosterior",
+    "Regressions",
+    "SiteBlock",
+    "SiteOutputs",
+    "WhiteOutputs",
+    "regressions",
+    "site_blocks",
+    "site_means",
+]
 
 CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
 RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations
@@ -41,7 +50,7 @@ MAX_GROUPS, MIN_GROUP_ROWS = 40, 50  # of rows in the order of a column
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+    """The regressions of canonical outputs on columns, given that the functions are not constant.
 
     posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
     mean : (q,), of the outputs. back : (r, q); the outputs are mean + values @ back.
@@ -89,31 +98,28 @@ class Dependence:
         return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
 
 
-def regressions(y: Array, columns: Array, rng: np.random.Generator) -> Regressions | None:
-    """The regressions of y (n, q) on columns (n, p), none of them constant; None if all of y is constant."""
+def regressions(y: WhiteOutputs, columns: Array, rng: np.random.Generator) -> Regressions | None:
+    """The regressions of outputs y on columns (n, p), none of them constant; None if all outputs are constant."""
     candidates = candidate_coordinates(columns)
     basis = pilot_basis(candidates[-1], rng)
-    outputs = canonical_outputs(y, basis)
+    outputs = y.canonical(basis)
     if not outputs.values.shape[1]:  # there is nothing to learn
         return None
-    steps = [find_steps(basis, columns, each) for each in outputs.values.T]
+    residuals = outputs.values - basis @ (basis.T @ outputs.values)
+    steps = find_steps(basis, columns, residuals)
     sites = Sites.of(columns, [step for each in steps for step in each])
-    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
+    dependence = Dependence.of(sites, columns, residuals)
     at_sites = SiteOutputs.of(sites, outputs.values)
-    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
-    posteriors = []
-    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
-        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
-        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
+    coordinates, places, cost = [sites.means(each) for each in candidates], sites.means(columns), step_cost(columns)
+    further = [
+        Steps(np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0)), cost)
+        for found in steps
+    ]
+    posteriors = fit_regressions(coordinates, list(at_sites.targets(dependence.times)), rng, further)
     all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    given = _given_some(posteriors, all_zero)
-    return Regressions(given, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero)
-
-
-def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
-    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
-    left = max(1.0 - all_zero, np.finfo(float).tiny)
-    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
+    return Regressions(
+        posteriors, at_sites, outputs.values, outputs.mean, outputs.back, dependence, sites, places, all_zero
+    )
 
 
 def site_blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
@@ -127,34 +133,41 @@ def site_means(blocks: Sequence[SiteBlock]) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class CanonicalOutputs:
-    """y = mean + values @ back, for y (n, q), mean (q,), values (n, r) of mean 0 and variance 1, and back (r, q).
+class WhiteOutputs:
+    """y = mean + values @ back, for y (n, q), mean (q,), and uncorrelated values (n, r) of mean 0 and variance 1.
 
-    r is the rank of y less its mean: 0 if all of y is constant.
+    back : (r, q), of which r is the rank of y less its mean: 0 if all of y is constant.
     """
 
     mean: Array
     values: Array
     back: Array
 
+    @classmethod
+    def of(cls, y: Array) -> WhiteOutputs:
+        """The principal components of the correlations of y (n, q)."""
+        mean = np.mean(y, axis=0)
+        centred = y - mean
+        std = np.sqrt(np.mean(centred**2, axis=0))
+        varies = std > CONSTANT_BELOW * np.max(np.abs(y), axis=0)
+        scaled = centred[:, varies] / std[varies]
+        if not scaled.size:
+            return cls(mean, np.empty((len(y), 0)), np.empty((0, y.shape[1])))
+        eigenvalues, axes = eigh(scaled.T @ scaled / len(y))
+        kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+        stds, back = np.sqrt(eigenvalues[kept]), np.zeros((int(np.sum(kept)), y.shape[1]))
+        back[:, varies] = stds[:, None] * axes[:, kept].T * std[varies]
+        return cls(mean, scaled @ axes[:, kept] / stds, back)
 
-def canonical_outputs(y: Array, basis: Array) -> CanonicalOutputs:
-    """The canonical outputs of y (n, q) for the pilot regression on an orthonormal basis (n, k)."""
-    mean = np.mean(y, axis=0)
-    centred = y - mean
-    std = np.sqrt(np.mean(centred**2, axis=0))
-    varies = std > CONSTANT_BELOW * np.max(np.abs(y), axis=0)
-    scaled = centred[:, varies] / std[varies]
-    if not scaled.size:
-        return CanonicalOutputs(mean, np.empty((len(y), 0)), np.empty((0, y.shape[1])))
-    white, unwhiten = _whitened(scaled)
-    residual = white - basis @ (basis.T @ white)
-    rotation = eigh(residual.T @ residual / len(y))[1]
-    values = white @ rotation
-    rotation *= np.where(np.sum(values**3, axis=0) < 0, -1.0, 1.0)  # fixes the signs of the eigenvectors
-    back = np.zeros((rotation.shape[1], y.shape[1]))
-    back[:, varies] = rotation.T @ unwhiten * std[varies]
-    return CanonicalOutputs(mean, white @ rotation, back)
+    def canonical(self, basis: Array) -> WhiteOutputs:
+        """The canonical outputs for the pilot regression on an orthonormal basis (n, k)."""
+        if not self.values.shape[1]:
+            return self
+        residuals = self.values - basis @ (basis.T @ self.values)
+        rotation = eigh(residuals.T @ residuals / len(basis))[1]
+        values = self.values @ rotation
+        signs = np.where(np.sum(values * values * values, axis=0) < 0, -1.0, 1.0)  # of eigenvectors, which are free
+        return WhiteOutputs(self.mean, values * signs, (rotation * signs).T @ self.back)
 
 
 def candidate_coordinates(columns: Array) -> list[Array]:
@@ -178,14 +191,6 @@ def normal_scores(column: Array) -> Array:
     return np.asarray((scores - np.mean(scores)) / np.std(scores))
 
 
-def _whitened(scaled: Array) -> tuple[Array, Array]:
-    """Uncorrelated columns (n, r) of variance 1, and the map (r, q) from them to centred columns `scaled` (n, q)."""
-    eigenvalues, axes = eigh(scaled.T @ scaled / len(scaled))
-    kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    stds = np.sqrt(eigenvalues[kept])
-    return scaled @ axes[:, kept] / stds, stds[:, None] * axes[:, kept].T
-
-
 @dataclass(frozen=True)
 class Step:
     """The indicator of a column, by its position in a set, being above a threshold."""
@@ -198,23 +203,31 @@ class Step:
         return (columns[:, self.column] > self.threshold).astype(float)
 
 
-def find_steps(basis: Array, columns: Array, y: Array) -> list[Step]:
-    """Where y (n,) jumps along columns (n, p), given a pilot regression on an orthonormal basis (n, k)."""
-    orders = [np.argsort(column, kind="stable") for column in columns.T]
-    found: list[Step] = []
-    residual = y - basis @ (basis.T @ y)
-    while len(found) < MAX_STEPS:
-        gains = [step_gains(basis, residual, *each) for each in zip(orders, columns.T, strict=True)]
-        j = int(np.argmax([np.max(each) for each in gains]))
-        i, total = int(np.argmax(gains[j])), float(residual @ residual)
-        if not total > 0 or _likelihood_gain(gains[j][i] / total, len(y)) < step_cost(columns) + MIN_GAIN:
-            break
-        lower, upper = columns[orders[j][i : i + 2], j]
-        found.append(Step(j, 0.5 * (lower + upper)))
-        rest = found[-1](columns)
-        rest -= basis @ (basis.T @ rest)
-        rest /= np.sqrt(rest @ rest)
-        basis, residual = np.column_stack([basis, rest]), residual - rest * (rest @ residual)
+def find_steps(basis: Array, columns: Array, residuals: Array) -> list[list[Step]]:
+    """Where outputs jump along columns (n, p), given the residuals (n, r) of a pilot regression.
+
+    basis : (n, k), orthonormal, of the pilot regression.
+    """
+    orders, found = [np.argsort(column, kind="stable") for column in columns.T], []
+    first = [step_gains(basis, residuals, *each) for each in zip(orders, columns.T, strict=True)]
+    for c, residual in enumerate(residuals.T):
+        gains, its_basis, steps = [each[:, c] for each in first], basis, list[Step]()
+        while True:
+            j = int(np.argmax([np.max(each) for each in gains]))
+            i, total = int(np.argmax(gains[j])), float(residual @ residual)
+            if not total > 0 or _likelihood_gain(gains[j][i] / total, len(basis)) < step_cost(columns) + MIN_GAIN:
+                break
+            lower, upper = columns[orders[j][i : i + 2], j]
+            steps.append(Step(j, 0.5 * (lower + upper)))
+            if len(steps) == MAX_STEPS:
+                break
+            rest = steps[-1](columns)
+            rest -= its_basis @ (its_basis.T @ rest)
+            rest /= np.sqrt(rest @ rest)
+            its_basis, residual = np.column_stack([its_basis, rest]), residual - rest * (rest @ residual)
+            places = zip(orders, columns.T, strict=True)
+            gains = [step_gains(its_basis, residual[:, None], *each)[:, 0] for each in places]
+        found.append(steps)
     return found
 
 
@@ -228,16 +241,16 @@ def _likelihood_gain(share: float, n: int) -> float:
     return float(-0.5 * n * np.log1p(-min(share, MAX_SHARE)))
 
 
-def step_gains(basis: Array, residual: Array, order: Integers, column: Array) -> Array:
-    """By how much a step after each row, in the order of a column, lowers the sum of squares; 0 where none can be.
+def step_gains(basis: Array, residuals: Array, order: Integers, column: Array) -> Array:
+    """By how much a step after each row, in the order of a column, lowers each sum of squares; 0 where none can be.
 
-    For the indicator h of the rows up to it, this is (h'r)^2 / |h - Q Q'h|^2, since residuals r are orthogonal to the
-    basis Q.
+    For the indicator h of the rows up to it, this is (h'r)^2 / |h - Q Q'h|^2 for residuals (n, q), which are
+    orthogonal to the basis Q (n, k).
     """
-    score = np.cumsum(residual[order])
+    score = np.cumsum(residuals[order], axis=0)
     apart = np.arange(1, len(order) + 1) - np.sum(np.cumsum(basis[order], axis=0) ** 2, axis=1)
     possible = np.append(np.diff(column[order]) > 0, False) & (apart > MIN_STEP_ROWS)
-    return np.asarray(np.where(possible, score**2 / np.maximum(apart, MIN_STEP_ROWS), 0.0))
+    return np.asarray(score**2 * (possible / np.maximum(apart, MIN_STEP_ROWS))[:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,12 @@ class Targets:
         """Whether each row has one value."""
         return bool(np.all(self.counts == 1.0))
 
+    def gathered(self, cells: Integers) -> Targets:
+        """The values of all rows of a cell as values at one row, for the cell (s,) of each row."""
+        counts = np.asarray(np.bincount(cells, self.counts), dtype=np.float64)
+        y = np.bincount(cells, self.counts * self.y) / counts
+        return Targets(y, counts, max(self.total - float(counts @ y**2), 0.0))
+
     def take(self, rows: Integers) -> Targets:
         """The values at some rows, centred again, with their share of `within`."""
         y, counts = self.y[rows], self.counts[rows]
@@ -127,17 +133,27 @@ class Moments:
 
     @classmethod
     def of(cls, features: LandmarkFeatures, targets: Targets) -> Moments:
-        m, n = len(features.landmarks), targets.n
-        centre, M, projected = np.zeros(m), np.zeros((m, m)), np.zeros(m)
+        return cls.of_each(features, [targets])[0]
+
+    @classmethod
+    def of_each(cls, features: LandmarkFeatures, targets: Sequence[Targets]) -> list[Moments]:
+        """The statistics of several targets at the same rows, whose counts differ by factors."""
+        m, first = len(features.landmarks), targets[0]
+        y, n = np.stack([each.y for each in targets], axis=1), first.n
+        centre, M, projected = np.zeros(m), np.zeros((m, m)), np.zeros((m, len(targets)))
         for rows, phi in features.blocks():
-            weighted = targets.weighted(phi, rows)
+            weighted = first.weighted(phi, rows)
             centre += on_host(weighted.sum(0))
             M += on_host(phi.T @ weighted)
-            projected += on_host(weighted.T @ moved(targets.y[rows], phi))
+            projected += on_host(weighted.T @ moved(y[rows], phi))
         trace = float(np.trace(M))
         centre /= n
         M -= n * np.outer(centre, centre)
-        return cls(centre, M, projected, max(n - trace, 0.0), targets.total, n)
+        worth = [each.n / n for each in targets]
+        return [
+            cls(centre, w * M, w * column, w * max(n - trace, 0.0), each.total, each.n)
+            for w, column, each in zip(worth, projected.T, targets, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,16 +18,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq.common import Array, Integers
-from cbq.gp.regression import Regressions, SiteBlock, regressions, site_blocks, site_means
+from cbq.common import blocks as row_blocks
+from cbq.gp.regression import Regressions, SiteBlock, WhiteOutputs, regressions, site_blocks, site_means
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
 from cbq.voi.uncertainty import (
     FunctionDraws,
     NetBenefits,
     Slopes,
+    central_moments,
     expected_max,
     influences,
-    regression_variance,
+    regression_moments,
     sandwich,
     slopes,
 )
@@ -41,12 +43,13 @@ MIN_PROBABILITY = 1e-13  # of a result of a study: less likely ones are left out
 class Contrasts:
     """Net benefits less the first decision's, as linear functions of few outputs that are regressed once.
 
-    y : (n, q), the outputs.
-    maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
+    outputs : y (n, q). maps : (K, q, D); y @ maps[k] are the net benefits less the first decision's.
+    perfect : (n, K), the gain of each draw from knowing all inputs, less its mean over draws.
     """
 
-    y: Array
+    outputs: WhiteOutputs
     maps: Array
+    perfect: Array
 
     @classmethod
     def of(cls, outputs: Array, decisions: Decisions) -> Contrasts:
@@ -67,7 +70,12 @@ class Contrasts:
                 (np.minimum(decisions.weights[0], 0.0), np.ones(K)),
             ]
         y = np.concatenate([outputs @ (weights[1:] - weights[:1]).T for weights, _ in ends], axis=1)
-        return cls(y, np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1))
+        maps = np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1)
+        perfect = np.empty((len(y), K))
+        for each, into in zip(maps, perfect.T, strict=True):
+            benefits = y @ each
+            into[:] = np.max(benefits, axis=1) - benefits[:, np.argmax(np.mean(benefits, axis=0))]
+        return cls(WhiteOutputs.of(y), maps, perfect - np.mean(perfect, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +84,8 @@ class SetValue:
 
     evppi : the posterior expectation. plug_in : EVPPI at the posterior means.
     regression, sampling : the variances due to the regression and to the rows being a sample.
+    curvature : the third central moment over posterior draws of the regression, in which EVPPI is convex.
+    skewness : the third central moment that is due to the first-order effects of the rows.
     unseen : the part of evppi that is due to variance not represented by the landmarks.
     r2 : the share of the variance of differences between decisions that the regression explains.
     noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
@@ -83,6 +93,8 @@ class SetValue:
     landmarks : the largest number of landmarks of a regression.
     misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
     uninformative : the probability that the set is independent of the net benefits.
+    linear, with_evpi : of the first-order effects of the rows on evppi, the variance, and the covariance with their
+        effects on EVPI, which has the same rows.
     effects : (R, K), by how much R of the rows move evppi, to first order and n-fold; None unless asked for.
     """
 
@@ -90,10 +102,14 @@ class SetValue:
     plug_in: Array
     regression: Array
     sampling: Array
+    curvature: Array
+    skewness: Array
     unseen: Array
     r2: Array
     noise_ratio: Array
     effective_n: Array
+    linear: Array
+    with_evpi: Array
     landmarks: int = 0
     misfit: float = 0.0
     uninformative: float = 1.0
@@ -103,7 +119,7 @@ class SetValue:
     def nothing(cls, K: int, n: int) -> SetValue:
         """The value of a set if net benefits differ by constants."""
         zeros, ones = np.zeros(K), np.ones(K)
-        return cls(zeros, zeros, zeros, zeros, zeros, zeros, ones, n * ones)
+        return cls(zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, ones, n * ones, zeros, zeros)
 
     @property
     def se(self) -> Array:
@@ -112,25 +128,27 @@ class SetValue:
     def mixed_with_zero(self, probability: float) -> SetValue:
         """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
         between = probability * (1.0 - probability) * self.evppi**2
-        names = ("evppi", "plug_in", "regression", "sampling", "unseen")
+        names = ("evppi", "plug_in", "regression", "sampling", "curvature", "skewness", "unseen", "with_evpi")
         less = {name: (1.0 - probability) * getattr(self, name) for name in names}
+        less["linear"] = (1.0 - probability) ** 2 * self.linear
         return replace(self, **less | {"regression": less["regression"] + between}, uninformative=probability)
 
 
 @dataclass(frozen=True, eq=False)
 class BenefitRegressions(Regressions):
-    """Regressions with the net benefits as functions of their canonical outputs."""
+    """Regressions with the net benefits as functions of their canonical outputs. perfect : see `Contrasts`."""
 
     benefits: NetBenefits
+    perfect: Array
 
 
 def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> BenefitRegressions | None:
     """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
-    found = regressions(contrasts.y, columns, rng)
+    found = regressions(contrasts.outputs, columns, rng)
     if found is None:
         return None
     benefits = NetBenefits(found.mean @ contrasts.maps, found.back @ contrasts.maps)
-    return BenefitRegressions(**vars(found), benefits=benefits)
+    return BenefitRegressions(**vars(found), benefits=benefits, perfect=contrasts.perfect)
 
 
 def analyse(
@@ -171,7 +189,7 @@ def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: 
         of_block, gains[sites], _ = _totals(blocks, outputs.counts[sites], benefits, rng)
         totals += of_block
     everywhere = slopes(posteriors, outputs.counts, benefits)
-    regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
+    regression = regression_moments(posteriors, outputs, benefits, everywhere, rng)
     return assembled(found, totals / n, gains, everywhere, regression, effects_of)
 
 
@@ -180,14 +198,14 @@ def assembled(
     means: Array,
     gains: Array,
     everywhere: Slopes,
-    regression: Array,
+    regression: tuple[Array, Array],
     effects_of: Integers | None,
 ) -> SetValue:
     """A value with its standard error.
 
     means : (3, K), of E max_d over rows, without and with unseen variance, and of max_d of the posterior means.
     gains : (s, K), by which rows at the sites exceed the default decision. everywhere : the slopes of the plug-in.
-    regression : (K,), the variance of the value over posterior draws.
+    regression : (K,) each, the variance and the third central moment of the value over posterior draws.
     """
     outputs, benefits, dependence = found.outputs, found.benefits, found.dependence
     n, K = outputs.n, len(benefits.offset)
@@ -196,34 +214,51 @@ def assembled(
     base = np.max(benefits.offset, axis=-1)
     residual, assumed, r2 = sandwich(found.posteriors, outputs, benefits, everywhere)
     slowest = float(np.max(dependence.times))
+    linear, skewness, with_evpi, effects = _effects_of_rows(found, gains - gain, everywhere, effects_of)
     return SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
         plug_in=np.maximum(plug_in - base, 0.0),
-        regression=regression + slowest * np.maximum(residual - assumed, 0.0),
+        regression=regression[0] + slowest * np.maximum(residual - assumed, 0.0),
+        curvature=regression[1],
+        skewness=skewness,
         sampling=times * (outputs.counts @ (gains - gain) ** 2 / n) / max(n - 1.0, 1.0),
         unseen=expected - seen,
         r2=r2,
         noise_ratio=np.sqrt(np.divide(residual, assumed, out=np.ones(K), where=assumed > 0)),
         effective_n=n / np.maximum(times, slowest),
+        linear=np.maximum(times, slowest) * linear,
+        with_evpi=np.maximum(times, slowest) * with_evpi,
         landmarks=max(s.m for s in found.posteriors),
-        effects=None if effects_of is None else _row_effects(found, gains - gain, everywhere, effects_of),
+        effects=effects,
     )
 
 
-def _row_effects(found: BenefitRegressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
-    """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
+def _effects_of_rows(
+    found: BenefitRegressions, gains: Array, everywhere: Slopes, kept: Integers | None
+) -> tuple[Array, Array, Array, Array | None]:
+    """The second and third moment of the first-order effects of rows, their covariance with EVPI, and some of them.
 
-    gains : (s, K), less their mean over rows.
+    The effect of a row is n-fold: as a draw, by its gain, and by its residual.
+
+    gains : (s, K), less their mean over rows. kept : (R,), the rows whose effects (R, K) are returned.
     """
-    n, places = found.outputs.n, found.sites.place[rows]
-    effects = gains[places]
-    for blocks, influence in influences(found.posteriors, n, everywhere):
-        first = blocks[0].sites.start or 0
-        inside = np.flatnonzero((places >= first) & (places < first + len(influence)))
-        here = places[inside] - first
-        residuals = found.values[rows[inside]] - site_means(blocks)[here]  # (b, r)
-        effects[inside] += n * np.einsum("bkr,br->bk", influence[here], residuals)
-    return effects
+    n, place, K = found.sites.n, found.sites.place, gains.shape[1]
+    variance, third, covariance = np.zeros((3, K))
+    every = np.empty((0 if kept is None else n, K))
+    for blocks, influence in influences(found.posteriors, found.outputs.n, everywhere):
+        first, mean = blocks[0].sites.start or 0, site_means(blocks)
+        inside = np.flatnonzero((place >= first) & (place < first + len(mean)))
+        for part in row_blocks(len(inside)):
+            rows = inside[part]
+            here = place[rows] - first
+            residuals = found.values[rows] - mean[here]  # (b, r)
+            effects = gains[place[rows]] + n * (influence[here] @ residuals[:, :, None])[:, :, 0]
+            variance += np.sum(effects**2, axis=0) / (n * (n - 1))
+            third += np.sum(effects**3, axis=0) / n**3
+            covariance += np.sum(effects * found.perfect[rows], axis=0) / (n * (n - 1))
+            if kept is not None:
+                every[rows] = effects
+    return variance, third, covariance, None if kept is None else every[kept]
 
 
 def _totals(
@@ -269,5 +304,5 @@ def value_of_results(
         moves = probabilities @ (B.T[best[:, k]] - B[:, default])  # (s, r)
         gains[:, k] = probabilities @ (offset[best[:, k]] - offset[default]) + np.sum(moves * mean, axis=1)
         by_sites.add_moves(k, blocks, share[:, None] * moves)
-    regression = np.var(FunctionDraws.of(found.posteriors, rng).gains(there, total, benefits), axis=1)
+    regression = central_moments(FunctionDraws.of(found.posteriors, rng).gains(there, total, benefits))
     return assembled(found, means, gains, by_sites, regression, effects_of).mixed_with_zero(found.all_zero)

@@ -24,6 +24,7 @@ from cbq.voi.outputs import (
     count_duplicates,
     not_inputs,
     read_outputs,
+    repeated_rows,
     scale_net_benefits,
 )
 from cbq.voi.perfect import multiplier, perfect_information, population_note
@@ -112,6 +113,9 @@ class EvppiRow:
     misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
     noise_ratio : the standard error by the residuals, relative to the one with equal noise in all rows.
     effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
+    share, share_se : evppi / evpi, and its standard error.
+    remaining, remaining_se : evpi - evppi, and its standard error. Both standard errors are smaller than se and evpi_se
+        suggest, since the same rows make both values, so that most of their errors cancel.
     inputs : the names of the inputs one by one; not in tables.
 
     Examples
@@ -129,7 +133,7 @@ class EvppiRow:
     se: float = field(metadata=in_text(2))
     lower: float = field(metadata=in_text(DIGITS))
     upper: float = field(metadata=in_text(DIGITS))
-    plug_in: float = field(metadata=in_text(DIGITS, "plug-in"))
+    plug_in: float
     evpi: float = field(metadata=in_text(DIGITS))
     n: int
     landmarks: int
@@ -141,6 +145,10 @@ class EvppiRow:
     misfit: float = float("nan")
     noise_ratio: float = float("nan")
     effective_n: float = float("nan")
+    share: float = field(default=float("nan"), metadata=in_text("{:.1%}".format, "of EVPI"))
+    share_se: float = field(default=float("nan"), metadata=in_text("{:.1%}".format, "its se"))
+    remaining: float = field(default=float("nan"), metadata=in_text(DIGITS, "EVPI - EVPPI"))
+    remaining_se: float = field(default=float("nan"), metadata=in_text(2, "its se"))
     inputs: tuple[str, ...] = field(default=(), metadata=NO_COLUMN)
 
 
@@ -172,7 +180,10 @@ class EvppiTable(MoneyTable):
     notes: tuple[str, ...] = ()
     population: float | None = None
 
-    _money = ("evppi", "se", "lower", "upper", "plug_in", "evpi", "approximation", "evpi_se", "raw")
+    _money = (
+        *("evppi", "se", "lower", "upper", "plug_in", "evpi", "approximation", "evpi_se", "raw"),
+        *("remaining", "remaining_se"),
+    )
 
     def largest(self, most: int) -> list[EvppiRow]:
         """The rows with the largest EVPPI, at most so many, the largest first."""
@@ -352,8 +363,15 @@ class Estimates:
         by_price = zip(raw.T, se.T, evpi.tolist(), strict=True)
         moved = np.stack([ordered(*each) for each in by_price], axis=1)
         z = float(ndtri(0.5 * (1.0 + level)))
+        # Errors are skewed: EVPPI is convex in the regression, and the gains of rows are skewed. Approximate bootstrap
+        # confidence intervals (DiCiccio and Efron 1992) shift by these terms, to first order.
+        curvature, skewness = (
+            unit**3 * np.stack([getattr(e, name) for e in found]) for name in ("curvature", "skewness")
+        )
+        third = ((z**2 - 1.0) * curvature + (2.0 * z**2 + 1.0) * skewness) / 6.0
+        shift = np.divide(third, se**2, out=np.zeros_like(se), where=se > 0)
         # No value is above EVPI, so it is not above the interval of EVPI either.
-        lower, upper = np.maximum(moved - z * se, 0.0), np.minimum(moved + z * se, evpi + z * evpi_se)
+        lower, upper = np.maximum(moved + shift - z * se, 0.0), np.minimum(moved + shift + z * se, evpi + z * evpi_se)
         given = decisions.willingness_to_pay
         prices: list[float | None] = [None] if given is None else [*np.ravel(given).tolist()]
         return cls(moved, se, lower, upper, raw, evpi, evpi_se, prices, unit)
@@ -362,6 +380,30 @@ class Estimates:
         """The fields of a row that all tables have, for value j at price k."""
         own = {name: float(getattr(self, name)[j, k]) for name in ("se", "lower", "upper", "raw")}
         return own | {PRICE: self.prices[k], "evpi": float(self.evpi[k]), "evpi_se": float(self.evpi_se[k])}
+
+    def of_evpi(self, found: SetValue, j: int, k: int) -> dict[str, float]:
+        """Value j at price k as a share of EVPI, and EVPI less it, with standard errors of their own.
+
+        The same rows make both values, so that most of their errors cancel. With the effects phi of rows on the value
+        and psi on EVPI, the errors are of phi - share psi and of psi - phi. What moves the value beside is independent.
+        """
+        value, evpi = float(self.values[j, k]), float(self.evpi[k])
+        share = value / evpi if evpi > 0 else 0.0
+        linear, both = (self.unit**2 * float(getattr(found, name)[k]) for name in ("linear", "with_evpi"))
+        own = max(float(self.se[j, k]) ** 2 - linear, 0.0) if self.se[j, k] > 0 else 0.0
+        perfect = float(self.evpi_se[k]) ** 2
+
+        def error(by_value: float, by_evpi: float) -> float:
+            paired = by_value**2 * linear - 2.0 * by_value * by_evpi * both + by_evpi**2 * perfect
+            return float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
+
+        share_se = error(1.0, share) / evpi if evpi > 0 else 0.0
+        return {
+            "share": share,
+            "share_se": share_se,
+            "remaining": max(evpi - value, 0.0),
+            "remaining_se": error(1.0, 1.0),
+        }
 
     def moved(self, j: int, k: int) -> bool:
         """Whether value j at price k was moved by a part of its standard error that is worth a note."""
@@ -378,7 +420,8 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
     unseen = np.where(unseen > noise, unseen, 0.0)
     plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * known.evpi, noise), plug_in, 0.0)
     nothing = _explain_nothing(found, known)
-    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    repeating = repeated_rows(values)  # a row that repeats another one repeats its outputs
+    duplicates = [count_duplicates(np.column_stack([values[repeating], each.columns[repeating]])) for each in sets]
     return tuple(
         EvppiRow(
             pars=learned.label,
@@ -401,6 +444,7 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
             noise_ratio=float(value.noise_ratio[k]),
             effective_n=float(value.effective_n[k]),
             inputs=learned.names,
+            **known.of_evpi(value, j, k),
             **known.fields(j, k),
         )
         for j, (learned, value) in enumerate(zip(sets, found, strict=True))

@@ -294,6 +294,13 @@ class NetBenefitDraws:
             yield self.values @ (weights - weights[:1]).T, np.max(terms, axis=1, keepdims=True)
 
 
+def repeated_rows(rows: Array) -> Integers:
+    """The positions of rows (n, k) that occur more than once."""
+    order = np.lexsort(rows.T)
+    equal = np.append(np.all(rows[order][1:] == rows[order][:-1], axis=1), False)
+    return order[equal | np.roll(equal, 1)]
+
+
 def count_duplicates(rows: Array) -> int:
     """The number of rows (n, k) that repeat an earlier row."""
     ordered = rows[np.lexsort(rows.T)]

@@ -42,7 +42,18 @@ MAX_EFFECT_ROWS = 4096  # from which correlations between sizes are estimated
 FROM_INPUT = "all sizes from one regression on the input"
 FROM_SUMMARY = "a regression on the simulated summary for each size"
 FROM_SOME_SUMMARIES = f"regressions on the simulated summaries of {MAX_FITS} sizes, interpolated for the others"
-INTERPOLATED = ("evppi", "plug_in", "regression", "sampling", "unseen", "r2", "noise_ratio", "effective_n")
+INTERPOLATED = (
+    "evppi",
+    "plug_in",
+    "regression",
+    "sampling",
+    "curvature",
+    "skewness",
+    "unseen",
+    "r2",
+    "noise_ratio",
+    "effective_n",
+)
 
 
 @dataclass(frozen=True)

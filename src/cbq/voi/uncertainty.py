@@ -80,14 +80,22 @@ def _expected_positive_part(m: Array, s: Array) -> Array:
     return np.asarray(m * ndtr(q) + s * density)
 
 
-def regression_variance(
+def central_moments(draws: Array) -> tuple[Array, Array]:
+    """The second and the third central moment (K,) of draws (K, S)."""
+    centred = draws - np.mean(draws, axis=1, keepdims=True)
+    return np.mean(centred**2, axis=1), np.mean(centred**3, axis=1)
+
+
+def regression_moments(
     posteriors: Sequence[RegressionPosterior],
     outputs: SiteOutputs,
     benefits: NetBenefits,
     everywhere: Slopes,
     rng: np.random.Generator,
-) -> Array:
-    """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
+) -> tuple[Array, Array]:
+    """The variance and the third central moment (K,) of EVPPI over posterior draws of the regression functions.
+
+    everywhere : the slopes of EVPPI at all sites.
 
     Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
     of the posterior means, is known at all sites and replaces the linear part at the chosen ones.
@@ -101,12 +109,12 @@ def regression_variance(
         there = Slopes.zeros(posteriors, len(paths))
         there.add(blocks, share, benefits)
         paths += draws.linear(everywhere) - draws.linear(there)
-    return np.asarray(np.var(paths, axis=1))
+    return central_moments(paths)
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionDraws:
-    """Draws of the r regression functions: of their means over rows, (S, r), and of their weights, (m + 1, S) each."""
+    """Draws of the r regression functions: of their means over rows, (S, r), and of their weights, (m, S) each."""
 
     level: Array
     xi: list[Array]
@@ -114,7 +122,7 @@ class FunctionDraws:
     @classmethod
     def of(cls, posteriors: Sequence[RegressionPosterior], rng: np.random.Generator) -> FunctionDraws:
         stds = np.array([each.mean_std for each in posteriors])
-        ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
+        ends = np.cumsum([len(stds), *(each.m for each in posteriors)])
         standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
         return cls(stds * standard.T, xi)
 
@@ -134,7 +142,7 @@ class FunctionDraws:
 
 
 def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
-    """Standard normal draws (m + 1, S) whose second half is minus the first, with covariance I as a sample.
+    """Standard normal draws (m, S) whose second half is minus the first, with covariance I as a sample.
 
     So the sample variance of a linear function of them is exact, if there are at most S / 2 of them; of more, only up
     to the correlation between parts of S / 2.
@@ -154,7 +162,7 @@ class Slopes:
 
     @classmethod
     def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
-        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.width, K)) for each in posteriors])
+        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.m, K)) for each in posteriors])
 
     def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
         """Add the part of some sites, which have this share (b,) of the rows."""
@@ -213,9 +221,8 @@ def influences(
     """
     for blocks in site_blocks(posteriors):
         parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
-        # The last column of a spread is no response to outputs.
         # Rows that are worth less than an independent one, n / moments.n, move it less.
         moves = [
-            block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
+            block.spread @ slope * (each.moments.n / n / each.noise) for block, slope, each in parts
         ]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n

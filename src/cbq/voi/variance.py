@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq.common import Array, autocorrelation_times, between_0_and_1, generator
-from cbq.gp.regression import Regressions, regressions, site_blocks
+from cbq.gp.regression import Regressions, WhiteOutputs, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, RowTable, in_text
@@ -134,10 +134,12 @@ def evppi_variance(
     values, sets = values[order], [each.take(order) for each in sets]
     scaled, C, J = scale_columns(values)[0], values.shape[1], len(sets)
 
+    each_output = [WhiteOutputs.of(scaled[:, [c]]) for c in range(C)]
+
     def reduction(i: int) -> _Reduction:
         c, columns = i // J, sets[i % J].columns
         given = columns.shape[1] > 0
-        return _reduction(scaled[:, [c]], columns, np.random.default_rng(seed)) if given else _Reduction()
+        return _reduction(each_output[c], columns, np.random.default_rng(seed)) if given else _Reduction()
 
     found = in_pool(reduction, range(C * J))
     rows = [
@@ -148,8 +150,8 @@ def evppi_variance(
     return VarianceTable(tuple(rows), level, notes)
 
 
-def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction:
-    """Var E[y | columns] for an output y (n, 1) and columns (n, p), none of them constant."""
+def _reduction(y: WhiteOutputs, columns: Array, rng: np.random.Generator) -> _Reduction:
+    """Var E[y | columns] for one output y and columns (n, p), none of them constant."""
     with one_blas_thread():
         found = regressions(y, columns, rng)
         if found is None:  # y is constant
@@ -178,7 +180,7 @@ class _Moments:
     With g = mean + spread xi at the sites, g^2 has the linear term 2 mean spread xi and the quadratic (spread xi)^2.
 
     value : the posterior expectation of the mean of g^2. squares : (s,), the expectations of g^2 at the sites.
-    slope : (m + 1,), the mean over rows of mean * spread. scatter : (m + 1, m + 1), the mean of spread' spread.
+    slope : (m,), the mean over rows of mean * spread. scatter : (m, m), the mean of spread' spread.
     """
 
     value: float
@@ -190,8 +192,8 @@ class _Moments:
     def of(cls, found: Regressions) -> _Moments:
         (posterior,), counts = found.posteriors, found.outputs.counts
         share = counts / np.sum(counts)
-        squares, slope = np.empty(len(counts)), np.zeros(posterior.width)
-        scatter = np.zeros((posterior.width, posterior.width))
+        squares, slope = np.empty(len(counts)), np.zeros(posterior.m)
+        scatter = np.zeros((posterior.m, posterior.m))
         for (block,) in site_blocks([posterior]):
             weights = share[block.sites]
             squares[block.sites] = block.mean**2 + np.sum(block.spread**2, axis=1) + block.unseen
