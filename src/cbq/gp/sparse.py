@@ -292,7 +292,7 @@ def _likeliest(
         value, gradient = bound(parameters)
         log_gamma, apart = parameters[0], family.free * (parameters[1:] - guess - expected) / width
         prior = -_log_prior(log_gamma) + 0.5 * float(apart @ apart)
-        return value + prior, gradient + np.array([expit(log_gamma) - 0.5, *(apart / width)])
+        return float(value + prior), gradient + np.array([expit(log_gamma) - 0.5, *(apart / width)])
 
     best, _ = quasi_newton(objective, min(starts, key=bound.value), limits, options={"maxiter": steps})
     return bound.kernel_at(best)
