@@ -15,6 +15,7 @@ import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.runs import IntegrandError
+from quiet import silent
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 SIZE = {"T": 4, "N": 11, "rng": 5}
@@ -272,3 +273,20 @@ def test_residuals_that_are_nothing_but_noise_are_not_called_zero():
     assert fit.groups[0].chosen.residual == 0.0
     assert "  Leave-one-out residuals: no larger than the noise of f." in fit.summary().splitlines()
     assert not re.search(r"\b0 times", fit.summary() + "".join(each.verdict for each in fit._diagnostics()))
+
+
+@pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ()])
+def test_differences_between_thetas_are_as_uncertain_as_they_are(estimator):
+    # the noise hides most of I = 1/4 - (theta - 1/2)^2: a likeliest I that is constant is no certainty that I is
+    def f(x, theta, rng):
+        return 0.25 - (theta[0] - 0.5) ** 2 + x[:, 0] + 0.5 * rng.standard_normal(len(x))
+
+    problem = cbq.Problem(f, lambda theta: Gaussian(0.0, cov=0.1), Uniform(0.0, 1.0), stochastic=True)
+    errors = []
+    for seed in range(12):
+        with silent():
+            mean, cov = estimator.fit(problem.collect(10, 6, rng=seed)).predict([0.05, 0.5], return_cov=True)
+        apart, std = mean[1] - mean[0] - 0.45**2, np.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])
+        errors.append(abs(apart) / std)
+    assert np.median(errors) < 1.5
+    assert np.max(errors) < 8.0

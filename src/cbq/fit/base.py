@@ -54,6 +54,7 @@ from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cbq.fit.best import Best, Constraints
     from cbq.fit.diagnostics import Diagnostic
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
@@ -575,6 +576,55 @@ class Fit(Immutable, ABC):
         raise ValueError(
             f"{type(self).__name__} does not know where f should be run next: fit cbq.MOBQ() or cbq.CBQ() to these "
             f"samples."
+        )
+
+    def best(
+        self,
+        region: Any = None,
+        *,
+        among: npt.ArrayLike | None = None,
+        maximize: bool = True,
+        subject_to: Constraints | None = None,
+        output: int | str | None = None,
+        epsilon: float | None = None,
+        level: float = 0.95,
+        size: int = 2000,
+        rng: np.random.Generator | int = 0,
+    ) -> Best:
+        """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
+
+        region : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
+            default the region of the observed thetas.
+        among : thetas (M, p) to choose from, in place of a region.
+        maximize : False for the smallest I.
+        subject_to : limits of outputs, as {"cost": (None, 100.0)}, which theta keeps with probability `level`; or a
+            function of thetas (M, p) that returns which are allowed, as one of `fit.outcome(theta).sf(beds)`.
+        output : the output to choose by, its index or its name, where f has several.
+        epsilon : how far from the best is good enough (default: 1% of the range of I).
+        level : of the interval of I, of the set of thetas that may be best, and of the constraints.
+        size, rng : the number of joint draws of I on which probabilities rest, and a generator or a seed.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> best = fit.best([(60.0, 160.0)])
+        >>> best.low <= problem.exact([best.theta])[0] <= best.high
+        np.True_
+        """
+        from cbq.fit.best import find_best
+
+        return find_best(
+            self,
+            region,
+            among=among,
+            maximize=maximize,
+            subject_to=subject_to,
+            output=output,
+            epsilon=epsilon,
+            level=level,
+            size=size,
+            rng=rng,
         )
 
     @property

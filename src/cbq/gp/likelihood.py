@@ -1,7 +1,8 @@
 """The hyperparameters of a heteroscedastic process: amplitude, lambda and lengthscales, by the restricted likelihood.
 
 The likelihood is complete: its determinant contains the noise. Weak priors decide where few nodes cannot: lengthscales
-are of the order of the spread of the thetas, and differences between nodes are differences of I rather than noise.
+are of the order of the spread of the thetas, I varies, and differences between nodes are differences of I rather than
+noise.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class LikelihoodOptions:
         wide that beyond them nothing changes. The lower end of the noise stands for zero.
     lengthscale, lengthscale_width : a normal prior of log-lengthscales less the first guess, about log 3: a few thetas
         must not lead to extremes.
+    amplitude_power : the prior density of A grows with this power of it (Chung et al. 2013: 1/2, of sqrt(A) linearly):
+        an amplitude of zero, often the likeliest where y is noisy, would be certainty that I does not vary.
     noise, noise_width : a half-normal prior of log lambda, flat below `noise`: differences between nodes are those of I
         rather than noise.
     rough, fine : a search stops where the log-likelihood changes by less; first roughly for all candidates.
@@ -52,6 +55,7 @@ class LikelihoodOptions:
     lengthscales: tuple[float, float] = (-4.0, 6.0)
     lengthscale: float = math.log(3.0)
     lengthscale_width: float = 1.5
+    amplitude_power: float = 0.5
     noise: float = -10.0
     noise_width: float = 5.0
     rough: float = 0.1
@@ -63,7 +67,7 @@ class LikelihoodOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, ("amplitudes", "noises", "lengthscales"), "two ascending numbers in a tuple", is_range)
-        check_fields(self, ("lengthscale", "noise"), "a number", is_number)
+        check_fields(self, ("lengthscale", "amplitude_power", "noise"), "a number", is_number)
         positive = ("lengthscale_width", "noise_width", "rough", "fine", "within", "skip")
         check_fields(self, positive, "a number above 0", lambda value: is_number(value, math.ulp(0.0)))
         check_fields(self, ("starts", "first_noises"), "numbers in a tuple", lambda value: are_numbers(value, -LARGEST))
@@ -148,7 +152,9 @@ class Likelihood:
         if self.noise is None:
             apart[1] = max(float(parameters[1]) - expected.noise, 0.0)
             curvature[1] = (apart[1] > 0) * expected.noise_width**-2
-        return 0.5 * float(curvature @ apart**2), curvature * apart, curvature
+        slope, power = curvature * apart, expected.amplitude_power
+        slope[0] -= power
+        return 0.5 * float(curvature @ apart**2) - power * float(parameters[0]), slope, curvature
 
     def minimum(self, start: Array, tolerance: float) -> Optimum:
         """The optimum that is downhill from `start`."""

@@ -17,6 +17,7 @@ the evidence of every noise variance, in units of the amplitude, at O(n) each (s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -241,7 +242,7 @@ def average_ratio(
     """
     logs = np.linspace(low, high, number)
     J = bound_by_ratio(np.array([0.0, *np.exp(logs)]), moments)
-    prior = 0.5 * logs - np.logaddexp(0.0, logs)  # of log gamma
+    prior = _log_prior(logs)
     prior -= logsumexp(prior)
     posterior = J[0] - J[1:] + prior  # relative to the likelihood at 0
     evidence = float(logsumexp(posterior))
@@ -283,6 +284,8 @@ def _likeliest(
     first_ratios: tuple[float, ...] = (0.0, 4.0),
     shifts: tuple[float, ...] = (-1.0, 0.0, 1.0),
     steps: int = 40,
+    expected: float = math.log(3.0),
+    width: float = 1.5,
 ) -> Kernel:
     """The kernel with its likeliest free lengthscales.
 
@@ -291,16 +294,32 @@ def _likeliest(
     first_ratios, shifts: candidates of log gamma, and of a shift of all log-lengthscales. The best pair starts the
         search, since the likelihood may have a local maximum at which everything is noise.
     steps: the largest number of steps of the search; the last ones change little.
+    expected, width: a normal prior of log-lengthscales less the first guess, about log 3. Without it, and without the
+        prior of gamma, noise makes lengthscales infinite or f constant, and the joint distribution of I far too sure
+        that it does not depend on theta.
     """
     y = points.f[:, 0] - np.mean(points.f[:, 0])
     bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), landmarks)])
     guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
     starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma in first_ratios for shift in shifts]
     limits = [ratios, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
-    best, _ = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": steps})
+
+    def objective(parameters: Array) -> tuple[float, Array]:
+        value, gradient = bound(parameters)
+        log_gamma, apart = parameters[0], family.free * (parameters[1:] - guess - expected) / width
+        prior = -_log_prior(log_gamma) + 0.5 * float(apart @ apart)
+        return float(value + prior), gradient + np.array([expit(log_gamma) - 0.5, *(apart / width)])
+
+    best, _ = quasi_newton(objective, min(starts, key=bound.value), limits, options={"maxiter": steps})
     return bound.kernel_at(best)
 
 
 def likeliest_noise(kernel: Kernel, points: OneOutput) -> float:
     """The noise variance, in units of the amplitude, with the largest evidence."""
-    return float(NOISES[np.argmax(Process(Spectral.of(kernel(points.u), NOISES), points.f).evidence[:, 0])])
+    evidence = Process(Spectral.of(kernel(points.u), NOISES), points.f).evidence[:, 0]
+    return float(NOISES[np.argmax(evidence + _log_prior(-np.log(NOISES)))])
+
+
+def _log_prior(log_gamma: Array) -> Array:
+    """The log density of log gamma, if the ratio of standard deviations is half-Cauchy: none at 0 and infinity."""
+    return np.asarray(0.5 * log_gamma - np.logaddexp(0.0, log_gamma))

@@ -1,0 +1,147 @@
+"""The best theta: against known optima, finite sets, constraints, and the frequency of what it states."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cbq
+from cbq.measures import Gaussian, Uniform
+from quiet import silent
+from refusals import refusals
+
+
+@pytest.fixture(scope="module")
+def flat():
+    """I = 0.25 - (theta - 0.5)^2 from noisy runs, so that the best theta is not sure."""
+
+    def f(x, theta, rng):
+        return 0.25 - (theta[0] - 0.5) ** 2 + x[:, 0] + 0.5 * rng.standard_normal(len(x))
+
+    return cbq.Problem(f, lambda theta: Gaussian(0.0, cov=0.1), Uniform(0.0, 1.0), stochastic=True)
+
+
+@pytest.fixture(scope="module")
+def two_outputs():
+    def f(x, theta):
+        return np.stack([theta[0] + 0.1 * x[:, 0], 100.0 * theta[0] ** 2 + x[:, 0]], axis=1)
+
+    names = {"theta": "dose", "f": ["effect", "cost"]}
+    problem = cbq.Problem(f, lambda theta: Gaussian(0.0, cov=1.0), Uniform(0.0, 1.0), names=names)
+    return cbq.MOBQ().fit(problem.collect(10, 6, rng=0, design="sobol"))
+
+
+def test_a_known_optimum_is_found():
+    # E f = 3 theta / sqrt(1 + 2 theta) rises, so that the end of the box is best
+    problem = cbq.Problem(
+        lambda x, theta: 3 * theta[0] * np.exp(-theta[0] * x[:, 0] ** 2),
+        lambda theta: Gaussian(0.0, cov=1.0),
+        Uniform(0.5, 4.0),
+    )
+    fit = cbq.MOBQ().fit(problem.collect(12, 8, rng=0, design="sobol"))
+    best = fit.best([(0.5, 4.0)])
+    assert_allclose(best.theta, [4.0])
+    assert best.low <= 12.0 / 3.0 <= best.high
+    lowest = fit.best([(0.5, 4.0)], maximize=False)
+    assert_allclose(lowest.theta, [0.5])
+    assert lowest.low <= 1.5 / np.sqrt(2.0) <= lowest.high
+
+
+def test_an_optimum_inside_is_found_with_its_neighbours():
+    problem = cbq.Problem(
+        lambda x, theta: -((theta[0] - 0.3) ** 2) * (1 + x[:, 0] ** 2),
+        lambda theta: Gaussian(0.0, cov=1.0),
+        Uniform(0.0, 1.0),
+    )
+    fit = cbq.MOBQ().fit(problem.collect(12, 6, rng=0, design="sobol"))
+    best = fit.best(problem.prior)
+    assert_allclose(best.theta, [0.3], atol=0.02)
+    assert best.probability > 0.9
+    assert best.ranges[0, 0] <= 0.3 <= best.ranges[1, 0]
+    assert_array_equal(best.may_be_best[0], best.theta)
+    opposite = cbq.MOBQ().fit(fit.samples.with_values(-np.asarray(fit.samples.f))).best(problem.prior, maximize=False)
+    assert_allclose(opposite.theta, best.theta, atol=0.02)
+
+
+def test_what_is_stated_happens_as_often(flat):
+    stated, held, in_set = [], [], []
+    with silent():
+        for seed in range(10):
+            fit = cbq.MOBQ().fit(flat.collect(10, 4, rng=seed))
+            best = fit.best([(0.01, 1.0)], epsilon=0.02, size=500)
+            stated.append(best.probability)
+            held.append((best.theta[0] - 0.5) ** 2 <= 0.02)
+            in_set.append(best.ranges[0, 0] - 0.02 <= 0.5 <= best.ranges[1, 0] + 0.02)
+    assert abs(np.mean(stated) - np.mean(held)) < 3 * np.sqrt(0.25 / 10)
+    assert np.mean(in_set) >= 0.8
+
+
+def test_alternatives_are_ranked_jointly(two_outputs):
+    best = two_outputs.best(among=[0.2, 0.9, 0.5], output="effect")
+    assert_allclose(best.theta, [0.9])
+    assert best.probability == 1.0
+    assert best.regret == 0.0
+    assert len(best) == 1
+
+
+def test_constraints_hold(two_outputs):
+    best = two_outputs.best([(0.0, 1.0)], output="effect", subject_to={"cost": (None, 25.0)})
+    assert_allclose(best.theta, [0.5], atol=0.02)
+    assert best.feasible >= 0.95
+    by_function = two_outputs.best([(0.0, 1.0)], output="effect", subject_to=lambda theta: theta[:, 0] <= 0.4)
+    assert_allclose(by_function.theta, [0.4], atol=0.02)
+    with pytest.raises(ValueError, match="no theta satisfies subject_to"):
+        two_outputs.best([(0.0, 1.0)], output="effect", subject_to={"cost": (200.0, None)})
+
+
+def test_a_probability_may_be_a_constraint():
+    problem = cbq.Problem(lambda x, theta: theta[0] + x[:, 0], lambda theta: Gaussian(0.0, cov=1.0), Uniform(0.0, 2.0))
+    fit = cbq.MOBQ().fit(problem.collect(10, 6, rng=0, design="sobol"))
+    best = fit.best(
+        [(0.0, 2.0)], subject_to=lambda theta: fit.outcome(theta, size=2**10).sf(2.0) <= 0.1587
+    )  # P(X > 2 - theta)
+    assert_allclose(best.theta, [1.0], atol=0.03)
+
+
+def test_two_coordinates():
+    problem = cbq.Problem(
+        lambda x, theta: -((theta[0] - 0.3) ** 2) - (theta[1] - 0.6) ** 2 + 0.1 * x[:, 0],
+        lambda theta: Gaussian(0.0, cov=1.0),
+        Uniform([0.0, 0.0], [1.0, 1.0]),
+    )
+    fit = cbq.MOBQ().fit(problem.collect(25, 3, rng=0, design="sobol"))
+    assert_allclose(fit.best([(0.0, 1.0), (0.0, 1.0)]).theta, [0.3, 0.6], atol=0.05)
+
+
+def test_results_are_tables(two_outputs):
+    pytest.importorskip("pandas")
+    best = two_outputs.best([(0.0, 1.0)], output=0)
+    assert best.to_frame().columns.tolist() == ["dose", "probability_effect"]
+    assert "dose = " in repr(best)
+
+
+def test_thetas_beyond_the_observed_ones_are_told():
+    problem = cbq.Problem(lambda x, theta: theta[0] + x[:, 0], lambda theta: Gaussian(0.0, cov=1.0), Uniform(0.0, 1.0))
+    fit = cbq.MOBQ().fit(problem.collect(10, 6, rng=0, design="sobol"))
+    with pytest.warns(cbq.FitWarning, match="beyond"):
+        fit.best([(0.0, 5.0)])
+
+
+test_nonsense_is_refused = refusals(
+    {
+        "region": (lambda: any_fit().best([(1.0, 0.0)]), "region must be"),
+        "both": (lambda: any_fit().best([(60.0, 90.0)], among=[70.0]), "not both"),
+        "output": (lambda: any_fit().best(output="cost"), "output must be"),
+        "epsilon": (lambda: any_fit().best(epsilon=np.nan), "epsilon must be"),
+        "level": (lambda: any_fit().best(level=1.5), "level must"),
+        "size": (lambda: any_fit().best(size=1), "size must"),
+        "limits": (lambda: any_fit().best(subject_to={"f": (2.0, 1.0)}), "subject_to"),
+        "no limits": (lambda: any_fit().best(subject_to={"f": 3.0}), "subject_to"),
+        "text": (lambda: any_fit().best(subject_to="f < 3"), "subject_to must map"),
+        "numbers": (lambda: any_fit().best(subject_to=lambda theta: theta), "must return a boolean"),
+    },
+    (ValueError, TypeError),
+)
+
+
+def any_fit():
+    return cbq.LSMC().fit(cbq.problems.get("butterfly").collect(T=12, N=20, rng=0))
