@@ -242,7 +242,7 @@ def _described(sheet: Sheet, prices: Any, first: list[str], how: str, costs: lis
 
 def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
     """Columns of outputs as numbers; raise if a row summarises the rows above, with its line."""
-    columns: dict[str, Any] = {name: sheet.with_numbers(names)[name] for name in names}
+    columns = {name: sheet.numbers(name) for name in names}
     values = np.array(list(columns.values())).T
     summary = find_summary(values) if np.all(np.isfinite(values)) else None
     if summary is not None:
