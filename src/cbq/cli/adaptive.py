@@ -262,7 +262,8 @@ def _opened(
         raise ValueError(f"there is no run {file}: cbq ask {file} --problem path/to/file.py:attribute begins one.")
     stored = None if is_new else read_ledger(file, WAIT)
     source = ProblemSource.optional(problem, resumed.option) or _stored_source(file, stored)
-    goal = (accuracy or options.Accuracy()).goal(_remembered_goal(stored))
+    remembered = {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
+    goal = (accuracy or options.Accuracy()).goal(remembered)
     entropy = _entropy(file, stored, seed)
     target = source.load()
     with source.locating_errors(), target._session(goal, entropy, None, None, file, WAIT) as session:
@@ -284,10 +285,6 @@ def _stored_source(file: Path, stored: StoredLedger | None) -> ProblemSource:
     if source.file is not None and not source.file.is_file():
         raise ValueError(f"{file} is a run of {source}, which is no longer there: pass --problem with its new place.")
     return source
-
-
-def _remembered_goal(stored: StoredLedger | None) -> dict[str, Any]:
-    return {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
 
 
 def _entropy(file: Path, stored: StoredLedger | None, seed: int | None) -> list[int]:
