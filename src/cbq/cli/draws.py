@@ -19,7 +19,7 @@ from cbq.cli.cells import MISSING, Convention, is_number, typed_number
 from cbq.cli.messages import in_options
 from cbq.cli.sheets import Sheet, read_sheet
 from cbq.common import listed
-from cbq.nested.decisions import positions
+from cbq.nested import positions
 from cbq.samples import find_summary
 from cbq.voi.roles import (
     guess_effects_and_costs,
