@@ -173,11 +173,14 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
     with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
         reason = _why_none(session, pending=pending)
-        earlier = "" if pending else _pending_note(len(session.pending), run)
+        n = 0 if pending else len(session.pending)  # their table may have been lost
+        again = f"cbq ask {run} --pending lists them"
+        earlier = f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
         if reason is not None:
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        asked = session.pending if pending else session.ask(_within_budget(session, asking.n))
+        left = session.goal.budget - session.n_asked
+        asked = session.pending if pending else session.ask(min(asking.n or session.batch_size(1), left))
         write_columns(out, asked.to_columns())
     if out is not None:
         typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
@@ -318,12 +321,6 @@ def _write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, command:
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")
 
 
-def _pending_note(n: int, run: Path) -> str:
-    """A sentence about n pending runs, if there are any: their table may have been lost."""
-    again = f"cbq ask {run} --pending lists them"
-    return f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
-
-
 def _why_none(session: Session, *, pending: bool) -> str | None:
     """Why there is nothing to run; None if there is."""
     if pending:
@@ -333,12 +330,6 @@ def _why_none(session: Session, *, pending: bool) -> str | None:
     if session.n_asked >= session.goal.budget:
         return f"{session.n_asked} runs were asked for, which is the budget. Continue with a larger --budget."
     return None
-
-
-def _within_budget(session: Session, n: int | None) -> int:
-    """n, or the default size of a batch, limited by the budget."""
-    wanted = session.batch_size(1) if n is None else n
-    return min(wanted, session.goal.budget - session.n_asked)
 
 
 def _next(session: Session, run: Path) -> str:
