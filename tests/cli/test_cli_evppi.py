@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("typer")
 
 import cbq
-from cbq.cli.cells import read_prices
 from cbq.cli.draws import column_names, column_sets
 from cbq.cli.sheets import read_sheet
 from command_line import ok, read, refused
@@ -157,36 +156,6 @@ def test_excel_and_parquet_tables_are_read(tmp_path):
     assert "name an .xlsx file" in refused("evppi", tmp_path / "psa.csv", "--out", tmp_path / "out.xls")
     ok("evppi", tmp_path / "psa.csv", "--out", tmp_path / "out.csv")
     assert read(tmp_path / "out.csv")["pars"] == ["a", "on"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("20000", 20000.0),
-        ("2e4", 20000.0),
-        ("1,2", [1.0, 2.0]),
-        ("20000; 30000", [20000.0, 30000.0]),
-        ("0:50000:25000", [0.0, 25000.0, 50000.0]),
-        ("0:1:0.1", [0.1 * i for i in range(11)]),
-        ("10;0:20:10", [10.0, 0.0, 10.0, 20.0]),
-    ],
-)
-def test_willingness_to_pay(text, expected):
-    found = read_prices(text)
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
-    assert isinstance(found, float) == isinstance(expected, float)
-
-
-@pytest.mark.parametrize("text", ["20,000", "20,000,30,000", "1,234, 5", "0,20,000"])
-def test_a_willingness_to_pay_with_thousands_is_refused(text):
-    with pytest.raises(ValueError, match=r'could be one number or several: .* as in "20000; 30000"'):
-        read_prices(text)
-
-
-@pytest.mark.parametrize("text", ["1,two", "", "1:2", "5:1:1", "0:1:0", "0:1:1e-9", "1:2:3:4"])
-def test_other_prices_are_refused(text):
-    with pytest.raises(ValueError, match=r"must be numbers separated by commas|must have 1 to"):
-        read_prices(text)
 
 
 KNOWN = ["a", "b", "rr[1,2]", "a, b", "x;y", "k: v", "it's"]

@@ -8,67 +8,8 @@ from numpy.testing import assert_array_equal
 
 pytest.importorskip("typer")
 
-from cbq.cli.cells import Convention, convention, read_number
 from cbq.cli.sheets import read_sheet
 from cbq.cli.tables import check_writable, write_table
-
-# --- numbers
-
-
-@pytest.mark.parametrize(
-    ("cells", "separator", "expected"),
-    [
-        (["1.5", "2"], ",", Convention.POINT),
-        (["1,234", "0.5"], ",", Convention.POINT),
-        (["1,5", "2"], ";", Convention.COMMA),
-        (["1.234", "0,5"], ";", Convention.COMMA),
-        (["1,234", "7.25"], ";", Convention.POINT),
-        (["1,234", "2,345"], ";", Convention.COMMA),
-        (["1,234", "2,345"], ",", Convention.POINT),
-        (["1,234", "2,345"], "\t", Convention.UNKNOWN),
-        (["1.234", "2.345"], ";", Convention.UNKNOWN),
-        (["0.123", "2.345"], ";", Convention.POINT),
-        (["1,234,567", "2,345"], "\t", Convention.POINT),
-        (["0,5", "0.5"], ";", Convention.UNKNOWN),
-        (["red", "blue, green"], "\t", Convention.POINT),
-    ],
-)
-def test_the_convention_of_a_file_comes_from_the_cells_that_tell(cells, separator, expected):
-    assert convention([cells], separator) is expected
-
-
-@pytest.mark.parametrize(
-    ("cell", "kind", "number"),
-    [
-        ("1.5", Convention.POINT, 1.5),
-        ("-.5e-3", Convention.POINT, -0.5e-3),
-        ("1,5", Convention.COMMA, 1.5),
-        ("1,234.5", Convention.COMMA, 1234.5),  # can be read in one way only
-        ("1.234,5", Convention.POINT, 1234.5),
-        ("1,234", Convention.POINT, 1234.0),
-        ("1,234", Convention.COMMA, 1.234),
-        ("1.234", Convention.COMMA, 1234.0),
-        ("1.234", Convention.POINT, 1.234),
-        ("12,345,678", Convention.COMMA, 12345678.0),
-        ("1 234 567,5", Convention.COMMA, 1234567.5),
-        ("1'234.5", Convention.POINT, 1234.5),
-        ("-£1,234.50", Convention.POINT, -1234.5),
-        ("12,5 €", Convention.COMMA, 12.5),
-        ("12.5%", Convention.POINT, 0.125),
-        ("0.123", Convention.COMMA, 0.123),
-    ],
-)
-def test_numbers_are_read_as_people_write_them(cell, kind, number):
-    assert read_number(cell, kind) == number
-
-
-@pytest.mark.parametrize("cell", ["", "a", "1 2", "1_000", "12,34,5", "1.2.3", "TRUE", "1,2345,678"])
-@pytest.mark.parametrize("kind", Convention)
-def test_other_cells_are_no_numbers(cell, kind):
-    assert read_number(cell, kind) is None
-
-
-# --- text
 
 NAMES = ["rr[1,2]", "net benefit", "é"]
 EXPECTED = np.array([[1.5, -2.0, 1234.5], [0.25, 3.0, 1e-3]])

@@ -413,8 +413,8 @@ def test_to_columns_and_from_frame_are_inverse(p, d, outputs):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"theta": None}, r"either one column 'theta' or columns theta_\*, but of those it has \[\]"),
-        ({"f_1": [0.0] * 5}, r"but of those it has \['f', 'f_1'\]"),
+        ({"theta": None}, r"either one column 'theta' or columns theta_\*, but it has \[\]"),
+        ({"f_1": [0.0] * 5}, r"but it has \['f', 'f_1'\]"),
         ({"weight": [0.0] * 5}, r"columns \['weight'\], but only theta, x and f"),
         ({"theta1": [0.0] * 5}, r"columns \['theta1'\]"),
         ({"f": [1.0, 2.0]}, "of one length"),

@@ -1,4 +1,4 @@
-"""SQLite files: opening and owning one, writing to it in whole, and errors that say what to do.
+"""SQLite files: opening and owning one, writing to it in whole, and errors with a remedy.
 
 One process owns a file from opening to closing it, whatever happens to the file or to the process.
 """

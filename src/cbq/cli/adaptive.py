@@ -173,11 +173,14 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
     with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
         reason = _why_none(session, pending=pending)
-        earlier = "" if pending else _pending_note(len(session.pending), run)
+        n = 0 if pending else len(session.pending)  # their table may have been lost
+        again = f"cbq ask {run} --pending lists them"
+        earlier = f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
         if reason is not None:
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        asked = session.pending if pending else session.ask(_within_budget(session, asking.n))
+        left = session.goal.budget - session.n_asked
+        asked = session.pending if pending else session.ask(min(asking.n or session.batch_size(1), left))
         write_columns(out, asked.to_columns())
     if out is not None:
         typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
@@ -262,7 +265,8 @@ def _opened(
         raise ValueError(f"there is no run {file}: cbq ask {file} --problem path/to/file.py:attribute begins one.")
     stored = None if is_new else read_ledger(file, WAIT)
     source = ProblemSource.optional(problem, resumed.option) or _stored_source(file, stored)
-    goal = (accuracy or options.Accuracy()).goal(_remembered_goal(stored))
+    remembered = {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
+    goal = (accuracy or options.Accuracy()).goal(remembered)
     entropy = _entropy(file, stored, seed)
     target = source.load()
     with source.locating_errors(), target._session(goal, entropy, None, None, file, WAIT) as session:
@@ -284,10 +288,6 @@ def _stored_source(file: Path, stored: StoredLedger | None) -> ProblemSource:
     if source.file is not None and not source.file.is_file():
         raise ValueError(f"{file} is a run of {source}, which is no longer there: pass --problem with its new place.")
     return source
-
-
-def _remembered_goal(stored: StoredLedger | None) -> dict[str, Any]:
-    return {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
 
 
 def _entropy(file: Path, stored: StoredLedger | None, seed: int | None) -> list[int]:
@@ -321,12 +321,6 @@ def _write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, command:
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")
 
 
-def _pending_note(n: int, run: Path) -> str:
-    """A sentence about n pending runs, if there are any: their table may have been lost."""
-    again = f"cbq ask {run} --pending lists them"
-    return f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
-
-
 def _why_none(session: Session, *, pending: bool) -> str | None:
     """Why there is nothing to run; None if there is."""
     if pending:
@@ -336,12 +330,6 @@ def _why_none(session: Session, *, pending: bool) -> str | None:
     if session.n_asked >= session.goal.budget:
         return f"{session.n_asked} runs were asked for, which is the budget. Continue with a larger --budget."
     return None
-
-
-def _within_budget(session: Session, n: int | None) -> int:
-    """n, or the default size of a batch, limited by the budget."""
-    wanted = session.batch_size(1) if n is None else n
-    return min(wanted, session.goal.budget - session.n_asked)
 
 
 def _next(session: Session, run: Path) -> str:

@@ -225,7 +225,7 @@ class Studied(Beside):
         if lost and self.study != "survival":
             raise ValueError("--dropout is for --study survival.")
         if self.sd is not None:
-            is_name = draws.has_input(self.sd) or not is_number(self.sd)
+            is_name = self.sd in draws.of_inputs.columns or not is_number(self.sd)
             return studies.Normal(self.sd if is_name else draws.number(self.sd, "--sd") or 0.0)
         if until is not None:
             return studies.Survival(until, lost or 0.0)

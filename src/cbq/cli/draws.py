@@ -19,7 +19,7 @@ from cbq.cli.cells import MISSING, Convention, is_number, typed_number
 from cbq.cli.messages import in_options
 from cbq.cli.sheets import Sheet, read_sheet
 from cbq.common import listed
-from cbq.nested.decisions import positions
+from cbq.nested import positions
 from cbq.samples import find_summary
 from cbq.voi.roles import (
     guess_effects_and_costs,
@@ -109,10 +109,6 @@ class DrawTables:
             raise ValueError(f"{option} must be a number, but it is {text!r}.")
         return value
 
-    def has_input(self, name: str) -> bool:
-        """Whether the table of inputs has a column of this name."""
-        return name in (self.inputs or self._main).columns
-
     def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> DrawnOutputs:
         """The outputs, from options, or else from the names of columns."""
         if self.effects is not None and self.costs is not None:
@@ -135,7 +131,7 @@ class DrawTables:
 
     def sets(self, pars: str | None, used: Sequence[str]) -> tuple[Any, Columns, tuple[str, ...]]:
         """The sets of inputs, the inputs with their columns, and notes on columns that are left out."""
-        sheet = self.inputs or self._main
+        sheet = self.of_inputs
         known = list(sheet.columns)
         if pars is not None and (pars in known or pars.strip() not in ("all", "pairs")):
             sets = column_sets(pars, known)
@@ -156,7 +152,7 @@ class DrawTables:
 
     def studied(self, pars: str, further: Sequence[str]) -> tuple[list[str], Columns]:
         """The inputs of a study, a single set, and the columns of these and further inputs."""
-        sheet = self.inputs or self._main
+        sheet = self.of_inputs
         known = list(sheet.columns)
         sets = column_sets(pars, known) if pars.strip() else []
         if isinstance(sets, dict) or len(sets) != 1:
@@ -175,6 +171,11 @@ class DrawTables:
         words = [name for name in chosen if _labels(sheet.columns[name], sheet.values(name))]
         left |= dict.fromkeys(words, "labels the rows") | dict.fromkeys(empty, "empty")
         return [name for name in chosen if name not in words], left
+
+    @property
+    def of_inputs(self) -> Sheet:
+        """The table of inputs: a file of their own, or the table that is an argument."""
+        return self.inputs or self._main
 
     @property
     def _main(self) -> Sheet:
@@ -242,7 +243,7 @@ def _described(sheet: Sheet, prices: Any, first: list[str], how: str, costs: lis
 
 def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
     """Columns of outputs as numbers; raise if a row summarises the rows above, with its line."""
-    columns: dict[str, Any] = {name: sheet.with_numbers(names)[name] for name in names}
+    columns = {name: sheet.numbers(name) for name in names}
     values = np.array(list(columns.values())).T
     summary = find_summary(values) if np.all(np.isfinite(values)) else None
     if summary is not None:

@@ -1,4 +1,4 @@
-"""`cbq run`, `cbq compare` and `cbq predict`: samples of a problem, and what estimators make of them."""
+"""`cbq run`, `cbq compare` and `cbq predict`: samples of a problem, estimates and predictions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -36,7 +36,6 @@ PARQUET = (".parquet", ".pq")
 SEPARATORS = "\t;,| "  # commas and spaces, which may occur in names, come last
 MAX_CELL = 131_072  # characters: more indicates an unclosed quote, or no table
 BOMS = {
-    codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",  # begins like the mark of UTF-16
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -67,11 +66,6 @@ class Sheet:
     def __str__(self) -> str:
         return in_words(self.path, self.name)
 
-    def with_numbers(self, names: Iterable[str]) -> dict[str, list[float] | list[str]]:
-        """All columns, with the named ones as numbers."""
-        numeric = set(names)
-        return {name: self._floats(name) if name in numeric else texts for name, texts in self.columns.items()}
-
     def values(self, name: str) -> list[float] | list[str]:
         """A column as numbers, or as text if all are words; raise if cells are missing or words are among numbers."""
         quick = self._quick_floats(name)
@@ -85,13 +79,19 @@ class Sheet:
                 f"{missing[0]}): remove these rows, or fill the gaps."
             )
         is_word = all(self.number(text) is None for text in texts)
-        return texts if is_word and not missing else self._floats(name)
+        return texts if is_word and not missing else self.numbers(name)
 
-    def _floats(self, name: str) -> list[float]:
+    def numbers(self, name: str) -> list[float]:
+        """A column as numbers; raise if a cell holds anything else."""
         quick = self._quick_floats(name)
         if quick is not None:
             return quick
-        return [self._float(name, line, text) for line, text in zip(self.lines, self.columns[name], strict=True)]
+        found = [self.number(text) for text in self.columns[name]]
+        if None in found:
+            i = found.index(None)
+            text, line = self.columns[name][i], self.lines[i]
+            raise ValueError(f"column {name!r} of {self} must hold numbers, but holds {text!r} in line {line}.")
+        return [number for number in found if number is not None]
 
     def _quick_floats(self, name: str) -> list[float] | None:
         """The numbers of a column without marks between thousands; None if some cell may need `number`."""
@@ -104,12 +104,6 @@ class Sheet:
             return None if any("_" in text for text in texts) else list(map(float, texts))
         except ValueError:
             return None
-
-    def _float(self, name: str, line: int, text: str) -> float:
-        value = self.number(text)
-        if value is None:
-            raise ValueError(f"column {name!r} of {self} must hold numbers, but holds {text!r} in line {line}.")
-        return value
 
     def number(self, text: str) -> float | None:
         """The number in a cell; None if there is none."""
@@ -276,7 +270,7 @@ def _text_in(raw: bytes) -> str:
     if head.count(b"\0") > UTF16_SHARE * len(head):
         return raw.decode("utf-16-be" if raw[:1] == b"\0" else "utf-16-le")
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return raw.decode("cp1252", errors="replace")
 

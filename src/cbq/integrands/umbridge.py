@@ -76,9 +76,7 @@ class UMBridge:
         try:
             json.dumps(self.config)
         except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"config must consist of what JSON has, but {error}: use numbers, text and lists."
-            ) from error
+            raise TypeError(f"config must be writable as JSON, but {error}: use numbers, text and lists.") from error
         if self.inputs is not None and not callable(self.inputs):
             raise TypeError(f"inputs must be a function of x and theta, but it is {shown(self.inputs)}.")
         chosen = self.outputs if isinstance(self.outputs, list | tuple) else [self.outputs]

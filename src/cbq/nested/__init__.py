@@ -1,7 +1,7 @@
 """Quantities that depend on I as a function of theta: nested expectations, value of information, risk measures."""
 
-from cbq.nested.answer import Answer
-from cbq.nested.decisions import Evppi, evppi
+from cbq.nested.answer import Answer, number_or_array
+from cbq.nested.decisions import Decisions, Evppi, Name, evppi, is_list, make_decisions, positions
 from cbq.nested.expectation import expected_loss, nested_expectation
 from cbq.nested.risk import ValueAtRisk, conditional_value_at_risk, value_at_risk
 

@@ -157,7 +157,7 @@ def make_decisions(
 
 
 def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
-    """The positions of the columns `wanted` among those called `known`, each at most once.
+    """The positions of the columns `wanted` among the columns `known`, each at most once.
 
     wanted : names; or positions, unless some name is an integer, which makes a position ambiguous.
     what : how an error refers to `wanted`.

@@ -72,7 +72,6 @@ def _restored(samples: Samples) -> Samples | None:
         _x=np.concatenate([samples.all_points, failures.x])[rows],
         _f=np.zeros(len(rows)),
         counts=counts,
-        starts=np.cumsum(counts) - counts,
         log_weights=None if samples.log_weights is None else np.zeros(len(rows)),
         failures=None,
     )

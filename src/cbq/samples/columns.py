@@ -101,7 +101,7 @@ def _is_word(text: str) -> bool:
 
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
-    """The row labels of those columns that are pandas Series, which must agree; None if there are none."""
+    """The row labels of columns that are pandas Series, which must agree; None if there are none."""
     columns = [(f"column {name!r} of {what}", take(i)) for i, name in enumerate(names)]
     labelled = [(name, column.index) for name, column in columns if hasattr(column, "iloc")]
     for each in labelled[1:]:
@@ -166,7 +166,7 @@ class SummaryRow:
 
 
 def find_summary(values: Array) -> SummaryRow | None:
-    """The rows at the end of columns (n, k) that summarise those above; None if there are none."""
+    """The rows at the end of columns (n, k) that summarise the rows above; None if there are none."""
     varying = values[:, np.any(values != values[:1], axis=0)]
     n, last = len(varying), min(MAX_SUMMARIES, len(varying) - MIN_DRAWS)
     if last < 1 or not varying.shape[1]:
@@ -175,12 +175,9 @@ def find_summary(values: Array) -> SummaryRow | None:
         scale = np.max(np.abs(varying[: n - last]), axis=0)
         for b in range(n - last, n):  # if the first b rows are draws, and no others
             draws, below = varying[:b], varying[b:]
-            summaries = {
-                "the means": np.mean(draws, axis=0),
-                "the sums": np.sum(draws, axis=0),
-                "the standard deviations": np.std(draws, axis=0, ddof=1),
-                "the standard deviations with divisor n": np.std(draws, axis=0),
-            }
+            mean, std = np.mean(draws, axis=0), np.std(draws, axis=0)
+            summaries = {"the means": mean, "the sums": b * mean, "the standard deviations": std * np.sqrt(b / (b - 1))}
+            summaries["the standard deviations with divisor n"] = std
             for holds, summary in summaries.items():
                 within = SUMMARY_ROUNDING * np.maximum(scale, np.abs(summary)) + _half_digit(below)
                 for row in np.flatnonzero(np.all(np.abs(below - summary) <= within, axis=1)):

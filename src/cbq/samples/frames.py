@@ -99,7 +99,7 @@ def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ..
     columns = [column for column in table if column.partition("_")[0] == part]
     if not columns or (part in columns and len(columns) > 1):
         raise ValueError(
-            f"the table must have either one column {part!r} or columns {part}_*, but of those it has {columns} "
+            f"the table must have either one column {part!r} or columns {part}_*, but it has {columns} "
             f"(all columns: {list(table)}): rename them, or say which to take, as in {part}='name of the column'."
         )
     return tuple(columns)

@@ -45,7 +45,7 @@ def joined(one: Samples, other: Samples) -> Samples:
         "conditional": _conditional(one, other, at, new, theta),
         **_weights(one, other, rows, new, theta),
     }
-    both = one._replaced(theta=theta, counts=counts, starts=np.cumsum(counts) - counts, failures=None, **values)
+    both = one._replaced(theta=theta, counts=counts, failures=None, **values)
     return both._with_bounds(_bounds(one.bounds, other.bounds))._with_failures(_failures(one, other, both))
 
 

@@ -115,7 +115,6 @@ class Samples(Immutable):
     conditional: ConditionalMeasure  # the measure of x: of any theta if there is a family, else of observed thetas
     depends_on_theta: bool
     design: Design
-    starts: Integers  # (T,): the rows of theta t in _x and _f are starts[t] : starts[t] + counts[t]
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _proposal: ConditionalMeasure | None  # files do not keep it
@@ -150,8 +149,7 @@ class Samples(Immutable):
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
         d = points.shape[1]
-        self.theta, self.counts, self.starts = theta, counts, np.cumsum(counts) - counts
-        self._x, self._f = points, values
+        self.theta, self.counts, self._x, self._f = theta, counts, points, values
         self.conditional = ConditionalMeasure.of(UnknownMeasure(d) if measure is None else measure, theta, d)
         self.names = named.filled(self.p, self.d, self.C)
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
@@ -354,6 +352,13 @@ class Samples(Immutable):
     def n_evaluations(self) -> int:
         """The number of points of all thetas."""
         return len(self._x)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The first row of each theta in `all_points` and `table`: (T,); theta t has counts[t] rows from there on."""
+        starts = np.cumsum(self.counts) - self.counts
+        starts.setflags(write=False)
+        return starts
 
     @property
     def drawn(self) -> bool:
@@ -816,7 +821,7 @@ class Samples(Immutable):
         """A copy with the points of these rows, counts (T,) of them for each theta."""
         flat = {"_x": self._x[rows], "_f": self._f[rows]}
         flat |= {} if self.log_weights is None else {"log_weights": self.log_weights[rows]}
-        return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, **flat | values)
+        return self._replaced(counts=counts, **flat | values)
 
 
 def _same(one: Any, other: Any) -> bool:
