@@ -116,3 +116,17 @@ def test_no_class_name_exists_twice():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_few_tests_patch_the_package():
+    patches = []
+    for path in sorted(Path(__file__).parents[1].rglob("test_*.py")):
+        tree = ast.parse(path.read_text())
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+        ours = {alias.asname or alias.name for node in imports if node.module.startswith("cbq") for alias in node.names}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+                target = ast.unparse(node.args[0])
+                if target.startswith("'cbq.") or target.partition(".")[0] in ours:
+                    patches.append(f"{path.name}:{node.lineno}")
+    assert len(patches) <= 30, "pass arguments, fakes or real cases instead of patching cbq: " + ", ".join(patches)

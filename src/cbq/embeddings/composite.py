@@ -298,25 +298,20 @@ class EmpiricalEmbedding(Embedding):
         return np.asarray(np.sum(self.measure.weights * inner._mean(self.measure.points), axis=-1))
 
 
-class WarpedEmbedding(Embedding):
+class WarpedEmbedding(Delegated):
     """Embedding of the base kernel under the measure of the transformed points."""
 
     kernel: Warped
 
     def __init__(self, kernel: Warped, measure: Measure) -> None:
-        super().__init__(kernel, measure)
-        self._inner = find(kernel.base, self._image(measure))
-        self.rule = f"{kernel.warp.name}, then {self._inner.rule}"
-        self.uses_panels, self.is_fast = self._inner.uses_panels, self._inner.is_fast
+        super().__init__(kernel, measure, find(kernel.base, _image(kernel, measure)))
+        self.rule = f"{kernel.warp.name}, then {self.rule}"
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(self.kernel.warp(x))
 
-    def _variance(self) -> Array:
-        return self._inner._variance()
-
     def _cross(self, other: Measure) -> Array:
-        return self._inner._cross_any(self._image(other))
+        return self._inner._cross_any(_image(self.kernel, other))
 
     def _factors(self) -> tuple[Embedding, ...]:
         parts = self._inner._factors()
@@ -326,11 +321,13 @@ class WarpedEmbedding(Embedding):
         pairs = zip(parts, self.measure.factors(), strict=True)
         return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)
 
-    def _image(self, measure: Measure) -> Measure:
-        try:
-            return self.kernel.warp.image(measure)
-        except TypeError as error:
-            raise NoEmbedding(f"no closed form for {self.kernel!r}: {error} Use method='quadrature'.") from error
+
+def _image(kernel: Warped, measure: Measure) -> Measure:
+    """The measure of the transformed points."""
+    try:
+        return kernel.warp.image(measure)
+    except TypeError as error:
+        raise NoEmbedding(f"no closed form for {kernel!r}: {error} Use method='quadrature'.") from error
 
 
 @register(Warped, Measure)
