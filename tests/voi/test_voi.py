@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import optimize, signal
+from scipy import optimize, signal, stats
 from scipy.stats import norm
 
 import cbq
@@ -23,7 +23,7 @@ from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_inf
 from cbq.voi.analysis import Contrasts, SetValue
 from cbq.voi.outputs import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.sets import monotone_estimates
-from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
+from cbq.voi.uncertainty import NetBenefits, central_moments, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -211,6 +211,28 @@ def test_a_value_that_may_be_zero_is_a_mixture():
     mixed = np.where(np.random.default_rng(1).random(200_000) < 0.4, 0.0, worth)
     assert_allclose([less.evppi[0], less.regression[0]], [mixed.mean(), mixed.var()], rtol=0.02)
     assert_allclose([less.plug_in[0], less.sampling[0], less.unseen[0]], [0.6 * 1.5, 0.6 * 0.2, 0.6 * 0.01], rtol=1e-14)
+
+
+def test_errors_of_shares_are_their_scatter_over_tables():
+    def row_of(seed, pars):
+        x, y, z = np.random.default_rng(seed).standard_normal((3, 400))
+        outputs = {"old": 0 * x, "new": x + 0.5 * y + 0.2 * z + 0.2}
+        return values_of_information(outputs, {"x": x, "y": y, "z": z}, [pars]).rows[0]
+
+    rows = [row_of(seed, ["x", "y"]) for seed in range(40)]
+    for name in ("share", "remaining"):
+        values, errors = (np.array([getattr(row, key) for row in rows]) for key in (name, f"{name}_se"))
+        assert 0.7 < np.sqrt(np.mean(errors**2)) / np.std(values, ddof=1) < 1.5
+    assert all(row.remaining_se < 0.2 * row.se for row in rows)  # EVPPI and EVPI err together
+    assert all(row.share * row.evpi == pytest.approx(row.evppi) for row in rows)
+    every = row_of(0, ["x", "y", "z"])
+    assert every.remaining_se < 0.01 * every.se
+    assert every.share == pytest.approx(1.0, abs=1e-3)
+
+
+def test_moments_of_draws():
+    found = central_moments(draws(500, 3).T)
+    assert_allclose(found, stats.moment(draws(500, 3), [2, 3], axis=0), rtol=1e-12)
 
 
 def test_duplicated_rows_are_counted():

@@ -365,11 +365,8 @@ class Estimates:
         z = float(ndtri(0.5 * (1.0 + level)))
         # Errors are skewed: EVPPI is convex in the regression, and the gains of rows are skewed. Approximate bootstrap
         # confidence intervals (DiCiccio and Efron 1992) shift by these terms, to first order.
-        curvature, skewness = (
-            unit**3 * np.stack([getattr(e, name) for e in found]) for name in ("curvature", "skewness")
-        )
-        third = ((z**2 - 1.0) * curvature + (2.0 * z**2 + 1.0) * skewness) / 6.0
-        shift = np.divide(third, se**2, out=np.zeros_like(se), where=se > 0)
+        third = np.stack([((z**2 - 1.0) * e.curvature + (2.0 * z**2 + 1.0) * e.skewness) / 6.0 for e in found])
+        shift = unit * np.divide(third, (se / unit) ** 2, out=np.zeros_like(se), where=se > 0)
         # No value is above EVPI, so it is not above the interval of EVPI either.
         lower, upper = np.maximum(moved + shift - z * se, 0.0), np.minimum(moved + shift + z * se, evpi + z * evpi_se)
         given = decisions.willingness_to_pay
@@ -389,13 +386,13 @@ class Estimates:
         """
         value, evpi = float(self.values[j, k]), float(self.evpi[k])
         share = value / evpi if evpi > 0 else 0.0
-        linear, both = (self.unit**2 * float(getattr(found, name)[k]) for name in ("linear", "with_evpi"))
-        own = max(float(self.se[j, k]) ** 2 - linear, 0.0) if self.se[j, k] > 0 else 0.0
-        perfect = float(self.evpi_se[k]) ** 2
+        linear, both = float(found.linear[k]), float(found.with_evpi[k])
+        own = max((float(self.se[j, k]) / self.unit) ** 2 - linear, 0.0) if self.se[j, k] > 0 else 0.0
+        perfect = (float(self.evpi_se[k]) / self.unit) ** 2
 
         def error(by_value: float, by_evpi: float) -> float:
             paired = by_value**2 * linear - 2.0 * by_value * by_evpi * both + by_evpi**2 * perfect
-            return float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
+            return self.unit * float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
 
         share_se = error(1.0, share) / evpi if evpi > 0 else 0.0
         return {
