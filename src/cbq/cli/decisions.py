@@ -19,7 +19,8 @@ from cbq.cli.tables import check_writable, command_line, write_columns, write_fi
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
 from cbq.report import Page
-from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, values_of_information
+from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies
+from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
@@ -286,9 +287,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     question = tables.read(context.command_path)
     pars, inputs, notes = question.draws.sets(sets.pars, question.described.used)
     with use_engine(tables.engine):
-        result = values_of_information(
-            **question.arguments, inputs=inputs, pars=pars, level=tables.level, rng=tables.seed
-        )
+        result = value_of_inputs(**question.arguments, inputs=inputs, pars=pars, level=tables.level, rng=tables.seed)
     result = replace(result, notes=(*question.described.notes, *result.notes, *notes, *question.draws.notes))
     typer.echo(str(result))
     if beside.out is not None:

@@ -40,7 +40,7 @@ MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the 
 
 @dataclass(frozen=True)
 class Described:
-    """The arguments of `values_of_information` for the outputs, the columns used, and remarks."""
+    """The arguments of `cbq.evppi` for the outputs, the columns used, and remarks."""
 
     outputs: Any
     effects: list[str] | None

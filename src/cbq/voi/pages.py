@@ -55,7 +55,7 @@ NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to
 READER, PRICES = "reading", "prices"  # sliders
 GOOD = "Nothing in the regressions makes the intervals doubtful."
 EXAMPLES = {
-    EvppiTable: "table = cbq.voi.values_of_information(outputs, inputs, pars)\ntable.report('report.html')",
+    EvppiTable: "table = cbq.evppi(outputs, inputs, pars)\ntable.report('report.html')",
     EvsiTable: "found = cbq.evsi(outputs, inputs, pars, study, sizes)\nfound.report('report.html')",
     EnbsTable: (
         "found = cbq.evsi(outputs, inputs, pars, study, sizes)\n"

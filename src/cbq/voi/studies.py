@@ -372,7 +372,13 @@ class Custom(Study):
         return found
 
 
-STUDIES: dict[str, type[Study]] = {"binomial": Binomial, "poisson": Poisson}  # by name, those without arguments
+# By name, studies without arguments, and their names in R's voi; "trial_binary" is about two probabilities.
+STUDIES: dict[str, type[Study]] = {
+    "binomial": Binomial,
+    "poisson": Poisson,
+    "binary": Binomial,
+    "trial_binary": Binomial,
+}
 
 
 def as_study(study: Any, name: str = "study") -> Study:
