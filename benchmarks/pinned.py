@@ -170,7 +170,7 @@ def tables(found: Numbers) -> None:
     inputs = rng.standard_normal((600, 3))
     outputs = np.column_stack([np.zeros(600), inputs[:, 0] + 0.5 * inputs[:, 1] ** 2 + 0.3 * rng.standard_normal(600)])
     named = {f"a{j}": column for j, column in enumerate(inputs.T)}
-    table = cbq.evppi_table(outputs, named, [["a0"], ["a1"], ["a0", "a1"]])
+    table = cbq.evppi(outputs, named, [["a0"], ["a1"], ["a0", "a1"]]).to_frame()
     found["psa"] = [float(v) for v in table[["evppi", "se", "lower", "upper", "plug_in"]].to_numpy().ravel()]
 
 

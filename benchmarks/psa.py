@@ -5,7 +5,7 @@ Run: .venv/bin/python benchmarks/psa.py [--models markov,patients,correlated,nin
 
 The models and their truths, each computed in two ways, are in `_psa_models.py` (net benefits) and
 `_decision_models.py` (effects and costs, at several values of the willingness to pay). A table is analysed with
-`values_of_information`, all sets of a model together; a spline regression is run on the same tables. It is a cubic
+`cbq.evppi`, all sets of a model together; a spline regression is run on the same tables. It is a cubic
 B-spline with knots at quantiles in each column (tensor products for several), ridge penalties chosen by generalised
 cross-validation; its EVPPI is the plug-in, as in BCEA, SAVI and voi, and it has no standard error.
 
@@ -30,7 +30,7 @@ from scipy.interpolate import BSpline
 from _common import OneThreadPool, met, positive_integer, print_record, with_progress
 from _decision_models import DECISION_MODELS
 from _psa_models import MODELS, Model
-from cbq.voi import values_of_information
+from cbq.voi import evppi
 
 KNOTS = (10, 6, 3)  # intervals between knots of a spline in one column, in each of two, and in each of three
 PENALTIES = np.logspace(-6, 6, 25)
@@ -73,7 +73,7 @@ def analysed(name: str, rows: int, seed: int) -> Found:
     sets, prices = [list(key) for key in model(name).truths], model(name).prices
     outputs, inputs = model(name).table(rows, np.random.default_rng([seed, rows]))
     start = process_time()
-    found = values_of_information(outputs, inputs, sets, willingness_to_pay=prices).rows
+    found = evppi(outputs, inputs, sets, willingness_to_pay=prices).rows
     middle = process_time()
     benefits = [outputs] if prices is None else [price * outputs[0] - outputs[1] for price in prices]
     splines = [[spline_evppi(y, np.column_stack([inputs[each] for each in key])) for y in benefits] for key in sets]
@@ -85,7 +85,7 @@ def analysed(name: str, rows: int, seed: int) -> Found:
     forms = np.empty(0)
     if prices is not None:
         k = len(prices) // 2
-        again = values_of_information(benefits[k], inputs, sets).rows
+        again = evppi(benefits[k], inputs, sets).rows
         forms = (np.array([row.evppi for row in again]) - fields["evppi"][:, k]) / fields["se"][:, k]
     seconds = (middle - start) / len(sets), (end - middle) / len(sets)
     return Found(*fields.values(), np.array(splines), *seconds, forms)

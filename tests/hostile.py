@@ -523,7 +523,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
     "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
-    "EvppiTable": lambda: voi.values_of_information(**psa_table(), pars=[["a"]]),
+    "EvppiTable": lambda: voi.evppi(**psa_table(), pars=[["a"]]),
     "Acceptability": lambda: voi.ceac(psa_table()["outputs"]),
     "Appendix": lambda: voi.appendix(psa_table()["outputs"]),
     "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),

@@ -19,12 +19,12 @@ from cbq.estimators import (
 from cbq.fit import Fit, FitWarning, load
 from cbq.gp import Calibration, LandmarkSelection, Selection
 from cbq.linalg import engine
-from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
+from cbq.nested import conditional_value_at_risk, expected_loss, nested_expectation, value_at_risk
 from cbq.plotting import plot
 from cbq.problems.problem import Problem
 from cbq.runs import CheckpointError, CollectWarning, IntegrandError
 from cbq.samples import Names, Samples
-from cbq.voi import enbs, evpi, evppi_table, evsi
+from cbq.voi import enbs, evpi, evppi, evsi
 
 __all__ = [
     "CBQ",
@@ -59,7 +59,6 @@ __all__ = [
     "engine",
     "evpi",
     "evppi",
-    "evppi_table",
     "evsi",
     "expected_loss",
     "integrands",

@@ -391,13 +391,13 @@ def draws(tmp_path):
     return tmp_path / "psa.csv", columns
 
 
-def test_evppi_prints_and_writes_the_table_of_cbq_evppi_table(draws, tmp_path):
+def test_evppi_prints_and_writes_the_table_of_cbq_evppi(draws, tmp_path):
     path, columns = draws
     out = tmp_path / "new" / "evppi.csv"
     text = ok("evppi", path, "--outputs", "nb1, nb2", "--pars", "p1;p2; p1,p2;", "--out", out, "--level", 0.9)
     outputs = {name: columns[name] for name in ("nb1", "nb2")}
     inputs = {name: columns[name] for name in ("p1", "p2")}
-    expected = cbq.evppi_table(outputs, inputs, [["p1"], ["p2"], ["p1", "p2"]], level=0.9)
+    expected = cbq.evppi(outputs, inputs, [["p1"], ["p2"], ["p1", "p2"]], level=0.9).to_frame()
     written = read(out)
     assert list(written) == list(expected.columns)
     assert written["pars"] == ["p1", "p2", "p1, p2"]

@@ -70,7 +70,7 @@ def test_a_hostile_table_needs_no_option(tmp_path):
     assert (tmp_path / "evppi.xlsx").read_bytes().startswith(b"PK")
     assert (tmp_path / "evppi.png").read_bytes().startswith(b"\x89PNG")
     outputs = {name: columns[name] for name in ("NB usual care", "NB new drug")}
-    expected = cbq.voi.values_of_information(outputs, {name: columns[name] for name in ("rr[1,2]", "p", "arm")})
+    expected = cbq.evppi(outputs, {name: columns[name] for name in ("rr[1,2]", "p", "arm")})
     written = read_sheet(tmp_path / "evppi.xlsx")
     assert written.columns["pars"] == inputs
     found = dict(zip(inputs, written.values("evppi"), strict=True))

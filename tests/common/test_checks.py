@@ -88,7 +88,7 @@ MASKS = {
     "outputs": (lambda: cbq.evpi({**OUTPUTS, "v": masked(OUTPUTS["v"])}), "column 'v' of outputs must not be masked"),
     "a structured table": (lambda: cbq.evpi(structured(OUTPUTS["v"])), "outputs must not be masked"),
     "inputs": (
-        lambda: cbq.voi.values_of_information(OUTPUTS, {"a": masked(INPUTS["a"])}, [["a"]]),
+        lambda: cbq.evppi(OUTPUTS, {"a": masked(INPUTS["a"])}, [["a"]]),
         "column 'a' of inputs must not be masked",
     ),
     "a lengthscale": (lambda: kernels.RBF(masked([1.0, 2.0])), "lengthscale must not be masked"),
@@ -169,7 +169,7 @@ def test_what_is_no_generator_and_no_seed_is_refused_by_name(rng):
         lambda: FIT.sample(THETA, 2, rng),
         lambda: PROBLEM.collect(2, 2, rng=rng),
         lambda: cbq.nested_expectation(FIT, np.square, Uniform(0, 1), rng=rng),
-        lambda: cbq.voi.values_of_information(OUTPUTS, INPUTS, [["a"]], rng=rng),
+        lambda: cbq.evppi(OUTPUTS, INPUTS, [["a"]], rng=rng),
     ):
         with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator or an integer seed.*pass rng=0"):
             draw()

@@ -327,11 +327,11 @@ def test_so_do_fits_that_search_for_lengthscales_as_far_as_the_search_goes(name,
 
 
 @on_engines
-def test_values_of_information_are_those_of_numpy(name):
+def test_values_of_learning_are_those_of_numpy(name):
     draws = np.random.default_rng(2)
     inputs = draws.standard_normal((400, 2))
     outputs = np.column_stack([np.zeros(400), np.sin(2 * inputs[:, 0]) + 0.3 * draws.standard_normal(400)])
-    found, expected = both(name, lambda: cbq.voi.values_of_information(outputs, inputs, [[0], [0, 1]]))
+    found, expected = both(name, lambda: cbq.evppi(outputs, inputs, [[0], [0, 1]]))
     for one, other in zip(found.rows, expected.rows, strict=True):  # lengthscales are searched for
         assert one.evppi == pytest.approx(other.evppi, rel=WITH_JITTER)
 

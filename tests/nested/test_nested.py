@@ -416,7 +416,7 @@ test_bad_types = refusals(
     {
         "no fit": (lambda: cbq.nested_expectation(cbq.CBQ(), np.square, STANDARD), "it is a CBQ"),
         "no function": (lambda: cbq.nested_expectation(LINE, 2.0, STANDARD), "phi must be a function"),
-        "no fit to decide by": (lambda: cbq.evppi(None, STANDARD), "it is a NoneType"),
+        "no fit to decide by": (lambda: cbq.evppi(None, STANDARD), "outputs must be a table .* NoneType"),
         "complex": (lambda: cbq.nested_expectation(LINE, lambda I: I + 1j, STANDARD), "real numbers"),
         "no measure": (lambda: cbq.expected_loss(LINE, "normal"), "str"),
     },

@@ -127,7 +127,7 @@ EVSI = cbq.evsi(NET, {"risk": RISK}, "risk", cbq.voi.studies.Normal(sd=2.0), siz
 SAMPLES = cbq.problems.get("butterfly").collect(T=8, N=10, rng=0)
 FIT = cbq.CBQ().fit(SAMPLES)
 RESULTS = {
-    "evppi": cbq.voi.values_of_information(NET, {"risk": RISK}),
+    "evppi": cbq.evppi(NET, {"risk": RISK}),
     "evsi": EVSI,
     "enbs": cbq.enbs(EVSI, cost=3.0, population=1000),
     "evpi": cbq.evpi((EFFECTS, COSTS), willingness_to_pay=[10_000, 20_000]),

@@ -59,7 +59,7 @@ def test_summaries_are_refused_by_all_analyses():
     table = {"old": np.append(QALY[:, 0], QALY[:, 0].mean()), "new": np.append(QALY[:, 1], QALY[:, 1].mean())}
     inputs = {"a": np.append(A, A.mean())}
     for analysis in (
-        lambda: cbq.evppi_table(table, inputs, "all"),
+        lambda: cbq.evppi(table, inputs, "all"),
         lambda: cbq.evpi(table),
         lambda: cbq.voi.ceac(table),
     ):

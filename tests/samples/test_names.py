@@ -452,10 +452,8 @@ PAYS = {
 }
 PRICED = {"effects": ["qaly_old", "qaly_new"], "costs": ["cost_old", "cost_new"], "willingness_to_pay": 2.0}
 ANALYSES = {
-    "evppi_table": lambda make: cbq.evppi_table(
-        make(only(MODEL, "nb_old", "nb_new")), make(only(MODEL, "p", "price")), "all"
-    ),
-    "values": lambda make: cbq.voi.values_of_information(make(PAYS), make(MODEL), [["price"]], **PRICED),
+    "evppi": lambda make: cbq.evppi(make(only(MODEL, "nb_old", "nb_new")), make(only(MODEL, "p", "price")), "all"),
+    "evppi of effects and costs": lambda make: cbq.evppi(make(PAYS), make(MODEL), [["price"]], **PRICED),
     "evsi": lambda make: cbq.evsi(
         make(only(MODEL, "nb_old", "nb_new")), make(MODEL), ["price"], study=cbq.voi.studies.Normal(sd=1.0), sizes=[10]
     ),

@@ -179,7 +179,7 @@ def test_increasing_estimates_are_those_of_nested_sets():
 def test_evppi_is_that_of_the_table_of_evppi():
     outputs, inputs = binomial_table(300, 4)
     (row,) = cbq.evsi(outputs, inputs, "x", "binomial", 10).rows
-    (same,) = cbq.voi.values_of_information(outputs, inputs, ["x"]).rows
+    (same,) = cbq.evppi(outputs, inputs, ["x"]).rows
     assert_allclose([row.evppi, row.evppi_se, row.evpi], [same.evppi, same.se, same.evpi], rtol=1e-12)
 
 
@@ -382,7 +382,7 @@ def test_a_population_is_the_integral_of_discounted_arrivals(discount, delay):
 
 def test_values_are_multiplied_by_the_population():
     outputs, inputs = binomial_table(200, 0)
-    evpi, evppi = cbq.evpi(outputs), cbq.voi.values_of_information(outputs, inputs)
+    evpi, evppi = cbq.evpi(outputs), cbq.evppi(outputs, inputs)
     evsi = cbq.evsi(outputs, inputs, "x", "binomial", [10])
     assert evpi.for_population(1000).estimate == 1000 * evpi.estimate
     assert evpi.for_population(1000).std == 1000 * evpi.std
@@ -513,3 +513,9 @@ def test_the_program_prints_and_writes_the_same_as_the_library(tmp_path):
         (("--pars", "s", "--study", "binomial"), "must be a probability, from 0 to 1, for this study"),
     ):
         assert message in refused("evsi", table, *arguments)
+
+
+def test_names_of_studies_in_r_are_aliases():
+    assert studies.as_study("binary") == studies.as_study("Trial_Binary") == studies.Binomial()
+    with pytest.raises(TypeError, match=r"such as Binomial\(\) or Normal\(sd=2.0\)"):
+        studies.as_study("normal_known")

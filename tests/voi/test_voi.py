@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import optimize, signal
+from scipy import optimize, signal, stats
 from scipy.stats import norm
 
 import cbq
@@ -19,11 +19,11 @@ from cbq.gp.sparse import LandmarkFeatures, Moments, State, Targets
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
-from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
+from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi
 from cbq.voi.analysis import Contrasts, SetValue
 from cbq.voi.outputs import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.sets import monotone_estimates
-from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
+from cbq.voi.uncertainty import NetBenefits, central_moments, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -213,6 +213,28 @@ def test_a_value_that_may_be_zero_is_a_mixture():
     assert_allclose([less.plug_in[0], less.sampling[0], less.unseen[0]], [0.6 * 1.5, 0.6 * 0.2, 0.6 * 0.01], rtol=1e-14)
 
 
+def test_errors_of_shares_are_their_scatter_over_tables():
+    def row_of(seed, pars):
+        x, y, z = np.random.default_rng(seed).standard_normal((3, 400))
+        outputs = {"old": 0 * x, "new": x + 0.5 * y + 0.2 * z + 0.2}
+        return evppi(outputs, {"x": x, "y": y, "z": z}, [pars]).rows[0]
+
+    rows = [row_of(seed, ["x", "y"]) for seed in range(40)]
+    for name in ("share", "remaining"):
+        values, errors = (np.array([getattr(row, key) for row in rows]) for key in (name, f"{name}_se"))
+        assert 0.7 < np.sqrt(np.mean(errors**2)) / np.std(values, ddof=1) < 1.5
+    assert all(row.remaining_se < 0.2 * row.se for row in rows)  # EVPPI and EVPI err together
+    assert all(row.share * row.evpi == pytest.approx(row.evppi) for row in rows)
+    every = row_of(0, ["x", "y", "z"])
+    assert every.remaining_se < 0.01 * every.se
+    assert every.share == pytest.approx(1.0, abs=1e-3)
+
+
+def test_moments_of_draws():
+    found = central_moments(draws(500, 3).T)
+    assert_allclose(found, stats.moment(draws(500, 3), [2, 3], axis=0), rtol=1e-12)
+
+
 def test_duplicated_rows_are_counted():
     rows = np.random.default_rng(0).integers(0, 4, (200, 3)).astype(float)
     repeated = sum(times - 1 for times in Counter(map(tuple, rows.tolist())).values())
@@ -248,12 +270,12 @@ def test_scaled_net_benefits_are_the_same():
 def test_results_scale_with_their_units(size):
     outputs, inputs = toy(200, 39)
     plain, scaled = np.column_stack(list(outputs.values())), np.column_stack(list(inputs.values()))
-    (row,) = values_of_information(plain, scaled, [[0, 1]]).rows
+    (row,) = evppi(plain, scaled, [[0, 1]]).rows
     assert row.se > 0
-    (large,) = values_of_information(plain * size, scaled, [[0, 1]]).rows
+    (large,) = evppi(plain * size, scaled, [[0, 1]]).rows
     numbers = ["evppi", "se", "lower", "upper", "plug_in", "evpi"]
     assert_allclose([getattr(large, name) / size for name in numbers], [getattr(row, name) for name in numbers], 2e-3)
-    (wide,) = values_of_information(plain, scaled * [size, 1 / size, 1], [[0, 1]]).rows
+    (wide,) = evppi(plain, scaled * [size, 1 / size, 1], [[0, 1]]).rows
     assert_allclose([wide.evppi, wide.se], [row.evppi, row.se], rtol=0.02)
     one, other = evpi(plain), evpi(plain * size)
     assert_allclose([other.estimate / size, other.std / size], [one.estimate, one.std], rtol=1e-12)
@@ -262,7 +284,7 @@ def test_results_scale_with_their_units(size):
 def test_powers_of_two_scale_exactly():
     outputs, inputs = toy(100, 40)
     plain = np.column_stack(list(outputs.values()))
-    (row,), (other,) = (values_of_information(f, inputs, ["theta"]).rows for f in (plain, 2.0**600 * plain))
+    (row,), (other,) = (evppi(f, inputs, ["theta"]).rows for f in (plain, 2.0**600 * plain))
     assert (other.evppi, other.se, other.evpi) == tuple(2.0**600 * x for x in (row.evppi, row.se, row.evpi))
 
 
@@ -271,9 +293,7 @@ def test_powers_of_two_scale_exactly():
 
 def test_gaussian_toy_against_its_closed_form():
     outputs, inputs = toy(3000, 20)
-    alone, irrelevant, all_ = values_of_information(
-        outputs, inputs, ["theta", "unrelated", ["theta", "unrelated", "other"]]
-    ).rows
+    alone, irrelevant, all_ = evppi(outputs, inputs, ["theta", "unrelated", ["theta", "unrelated", "other"]]).rows
     for row in (alone, all_):
         assert abs(row.evppi - HALF_NORMAL) < 4 * row.se
         assert row.se < 0.05
@@ -288,7 +308,7 @@ def test_three_decisions():
     grid = norm.ppf((np.arange(1000) + 0.5) / 1000)
     truth = np.mean(np.maximum(np.maximum(grid[:, None] + 0.5, grid), 0)) - 0.5
     outputs = np.column_stack([np.zeros(3000), u[:, 0] + 0.5 + e[:, 0], u[:, 1] + e[:, 0] + e[:, 1]])
-    (row,) = values_of_information(outputs, u, [[0, 1]]).rows
+    (row,) = evppi(outputs, u, [[0, 1]]).rows
     assert abs(row.evppi - truth) < 4 * row.se
     assert row.se < 0.08
 
@@ -297,7 +317,7 @@ def test_health():
     problem = cbq.problems.get("health")
     samples = problem.collect(2000, 1, rng=23)
     inputs = {"theta1": samples.theta[:, 0], "theta2": samples.theta[:, 1]}
-    (row,) = values_of_information(samples.table, inputs, [["theta1", "theta2"]]).rows
+    (row,) = evppi(samples.table, inputs, [["theta1", "theta2"]]).rows
     assert abs(row.evppi - health.EVPPI) < 4 * row.se
     assert row.se < 80
     assert row.approximation < 0.01 * row.se
@@ -306,7 +326,7 @@ def test_health():
 def test_columns_that_determine_net_benefits_are_worth_evpi():
     u = draws(1000, 24)
     benefit = np.sin(2 * u[:, 0]) + u[:, 1]
-    (row,) = values_of_information(np.column_stack([np.zeros(1000), benefit]), u, [[0, 1]]).rows
+    (row,) = evppi(np.column_stack([np.zeros(1000), benefit]), u, [[0, 1]]).rows
     assert_allclose(row.evppi, row.evpi, rtol=0.01)
     assert row.evppi <= row.evpi
 
@@ -315,7 +335,7 @@ def test_binary_columns():
     rng = np.random.default_rng(25)
     b = (rng.random((2000, 2)) < 0.3).astype(float)
     outputs = np.column_stack([np.zeros(2000), 2 * b[:, 0] - 0.3 + rng.standard_normal(2000)])
-    first, second, both = values_of_information(outputs, b, [[0], [1], [0, 1]]).rows
+    first, second, both = evppi(outputs, b, [[0], [1], [0, 1]]).rows
     assert abs(first.evppi - 0.21) < 4 * first.se  # 0.3 of 1.7, less the mean 0.3
     assert abs(both.evppi - 0.21) < 4 * both.se
     assert second.lower == 0.0
@@ -323,15 +343,15 @@ def test_binary_columns():
 
 def test_skewed_columns():
     outputs, inputs = toy(1500, 26)
-    (plain,) = values_of_information(outputs, inputs, ["theta"]).rows
-    (skewed,) = values_of_information(outputs, {"theta": np.exp(3 * inputs["theta"])}, ["theta"]).rows
+    (plain,) = evppi(outputs, inputs, ["theta"]).rows
+    (skewed,) = evppi(outputs, {"theta": np.exp(3 * inputs["theta"])}, ["theta"]).rows
     assert abs(skewed.evppi - plain.evppi) < 0.5 * plain.se
 
 
 @pytest.mark.slow
 def test_intervals_cover():
     tables = [toy(1000, 10_000 + seed, noise=2.0) for seed in range(200)]
-    rows = [values_of_information(*table, ["theta"]).rows[0] for table in tables]
+    rows = [evppi(*table, ["theta"]).rows[0] for table in tables]
     covered = np.mean([row.lower <= HALF_NORMAL <= row.upper for row in rows])
     assert 0.88 <= covered <= 0.985  # by chance 0.95 is beyond 3 times in 100,000, and 23 in 10,000
     spread = np.std([row.evppi for row in rows])
@@ -345,7 +365,7 @@ def test_intervals_cover():
 def test_results_do_not_depend_on_units_or_on_the_first_decision():
     u, e = draws(600, 27), draws(600, 28, 3)
     outputs = e + u @ np.array([[1.0, 0.2, -0.4], [0.0, 0.6, 0.5]])
-    (row,) = values_of_information(outputs, u, [[0, 1]]).rows
+    (row,) = evppi(outputs, u, [[0, 1]]).rows
     for changed, columns, unit in [
         (outputs[:, [2, 0, 1]], u, 1.0),
         (7 + 1000 * outputs, u, 1000.0),
@@ -353,32 +373,32 @@ def test_results_do_not_depend_on_units_or_on_the_first_decision():
         (outputs, 3 + u * [1e4, 1e-3], 1.0),
         (outputs, u[:, ::-1], 1.0),
     ]:
-        (other,) = values_of_information(changed, columns, [[0, 1]]).rows
+        (other,) = evppi(changed, columns, [[0, 1]]).rows
         assert_allclose([other.evppi / unit, other.plug_in / unit], [row.evppi, row.plug_in], rtol=2e-3)
         assert_allclose(other.se / unit, row.se, rtol=0.02)
 
 
 def test_a_set_does_not_depend_on_other_sets_or_on_threads():
     outputs, inputs = toy(400, 29)
-    (alone,) = values_of_information(outputs, inputs, ["theta"]).rows
+    (alone,) = evppi(outputs, inputs, ["theta"]).rows
     with cbq.linalg.at_most(1):
-        among = values_of_information(outputs, inputs, ["unrelated", "theta"]).rows
+        among = evppi(outputs, inputs, ["unrelated", "theta"]).rows
     assert among[1] == alone
 
 
 def test_all_types_of_tables_give_the_same_results():
     pd = pytest.importorskip("pandas")
     outputs, inputs = toy(200, 30)
-    expected = values_of_information(outputs, inputs, ["theta", ["theta", "other"]]).rows
+    expected = evppi(outputs, inputs, ["theta", ["theta", "other"]]).rows
     frames = pd.DataFrame(outputs), pd.DataFrame(inputs | {"label": ["text"] * 200})
     structured = [np.rec.fromarrays(list(t.values()), names=list(t)) for t in (outputs, inputs)]
     for out, into in (frames, structured):
-        assert values_of_information(out, into, ["theta", ["theta", "other"]]).rows == expected
+        assert evppi(out, into, ["theta", ["theta", "other"]]).rows == expected
     plain = [np.column_stack(list(t.values())) for t in (outputs, inputs)]
     for array in plain:
         array.setflags(write=False)
     for pars in ([0, [0, 2]], ["0", ["0", "2"]]):
-        rows = values_of_information(*plain, pars).rows
+        rows = evppi(*plain, pars).rows
         assert [row.evppi for row in rows] == [row.evppi for row in expected]
         assert rows[1].pars == "0, 2"
 
@@ -389,13 +409,13 @@ def test_effects_and_costs_give_the_same_as_net_benefits():
     costs = np.column_stack([np.zeros(500), 100 * u[:, 1] + 50 * e[:, 1]])
     table = {"e0": effects[:, 0], "e1": effects[:, 1], "c0": costs[:, 0], "c1": costs[:, 1], "unused": ["a"] * 500}
     options = {"effects": ["e0", "e1"], "costs": ["c0", "c1"]}
-    (at_one,) = values_of_information(table, u, [[0, 1]], **options, willingness_to_pay=1000).rows
-    (direct,) = values_of_information(1000 * effects - costs, u, [[0, 1]]).rows
+    (at_one,) = evppi(table, u, [[0, 1]], **options, willingness_to_pay=1000).rows
+    (direct,) = evppi(1000 * effects - costs, u, [[0, 1]]).rows
     assert at_one.willingness_to_pay == 1000
     assert_allclose(at_one.evpi, direct.evpi, rtol=1e-12)
     assert abs(at_one.evppi - direct.evppi) < 0.1 * direct.se  # two regressions against one
     assert_allclose(at_one.se, direct.se, rtol=0.1)
-    several = values_of_information(table, u, [[0, 1], [0]], **options, willingness_to_pay=[0, 1000, 3000])
+    several = evppi(table, u, [[0, 1], [0]], **options, willingness_to_pay=[0, 1000, 3000])
     assert [row.willingness_to_pay for row in several.rows] == [0, 1000, 3000] * 2
     assert abs(several.rows[1].evppi - direct.evppi) < direct.se
     for superset, subset in zip(several.rows[:3], several.rows[3:], strict=True):
@@ -407,9 +427,9 @@ def test_one_willingness_to_pay_has_the_result_of_a_grid(sets):
     u, e = draws(600, 50), draws(600, 51, 4)
     table = np.column_stack([e[:, 0], 0.1 * u[:, 0] + e[:, 1], 2 * e[:, 2], 3 * u[:, 1] ** 2 + e[:, 3]])
     options = {"effects": [0, 1], "costs": [2, 3]}
-    grid = values_of_information(table, u, sets, **options, willingness_to_pay=np.linspace(1.0, 30.0, 7)).rows
+    grid = evppi(table, u, sets, **options, willingness_to_pay=np.linspace(1.0, 30.0, 7)).rows
     for row in (grid[0], grid[2], grid[6]):
-        (alone,) = values_of_information(table, u, sets, **options, willingness_to_pay=row.willingness_to_pay).rows
+        (alone,) = evppi(table, u, sets, **options, willingness_to_pay=row.willingness_to_pay).rows
         assert abs(alone.evppi - row.evppi) <= 1e-3 * row.se
         assert_allclose([alone.se, alone.plug_in], [row.se, row.plug_in], rtol=1e-3, atol=1e-3 * row.se)
 
@@ -424,29 +444,29 @@ def rows_of_pandas(order, n=100):
 def test_different_row_labels_raise():
     outputs, inputs = rows_of_pandas(np.argsort(draws(100, 42)[:, 0]))
     with pytest.raises(ValueError, match=r"rows of outputs and inputs have different labels \(row 0 is .* reset_index"):
-        values_of_information(outputs, inputs, ["theta"])
+        evppi(outputs, inputs, ["theta"])
     columns = {"old": inputs["other"], "new": outputs["new"]}
     with pytest.raises(ValueError, match="column 'old' of outputs and column 'new' of outputs have different labels"):
         evpi(columns)
     with pytest.raises(ValueError, match="have different labels"):
-        values_of_information(outputs, inputs["theta"], ["theta"])
+        evppi(outputs, inputs["theta"], ["theta"])
 
 
 def test_equal_row_labels_are_accepted():
     outputs, inputs = rows_of_pandas(np.arange(100))
-    (expected,) = values_of_information(outputs, inputs, ["theta"]).rows
+    (expected,) = evppi(outputs, inputs, ["theta"]).rows
     named = {f"draw {i}": i for i in range(100)}
     alike = [frame.set_axis(list(named)) for frame in (outputs, inputs)]
     floats = inputs.set_axis(np.arange(100.0))
     for out, into in [alike, (outputs, floats), (outputs.to_numpy(), alike[1]), (alike[0], inputs.to_dict("list"))]:
-        assert values_of_information(out, into, ["theta"]).rows[0].evppi == expected.evppi
+        assert evppi(out, into, ["theta"]).rows[0].evppi == expected.evppi
 
 
 def test_a_series_keeps_its_name():
     outputs, inputs = rows_of_pandas(np.arange(100))
-    (row,) = values_of_information(outputs, inputs["theta"], ["theta"]).rows
-    assert row == values_of_information(outputs, inputs, ["theta"]).rows[0]
-    (row,) = values_of_information(outputs, inputs["theta"].rename(None), ["0"]).rows
+    (row,) = evppi(outputs, inputs["theta"], ["theta"]).rows
+    assert row == evppi(outputs, inputs, ["theta"]).rows[0]
+    (row,) = evppi(outputs, inputs["theta"].rename(None), ["0"]).rows
     assert row.pars == "0"
 
 
@@ -455,31 +475,31 @@ def test_the_error_for_text_names_the_type_of_the_column(dtype, says):
     outputs, inputs = rows_of_pandas(np.arange(100))
     inputs["theta"] = inputs["theta"].astype(object).where(inputs.index != 7, "none").astype(dtype)
     with pytest.raises(TypeError, match=f"'theta' of inputs must hold .* its type is {says} .row 7 holds 'none'"):
-        values_of_information(outputs, inputs, ["theta"])
+        evppi(outputs, inputs, ["theta"])
 
 
 def test_an_integer_is_a_name_before_it_is_a_position():
     outputs, inputs = rows_of_pandas(np.arange(100))
     inputs.columns = [1, 2, "other"]
-    assert [row.pars for row in values_of_information(outputs, inputs, [[2], 1]).rows] == ["2", "1"]
+    assert [row.pars for row in evppi(outputs, inputs, [[2], 1]).rows] == ["2", "1"]
     with pytest.raises(ValueError, match="lists 0, which is not a column"):
-        values_of_information(outputs, inputs, [[0]])
+        evppi(outputs, inputs, [[0]])
     inputs.columns = ["a", "b", "1st"]
-    assert values_of_information(outputs, inputs, [[2]]).rows[0].pars == "1st"
+    assert evppi(outputs, inputs, [[2]]).rows[0].pars == "1st"
 
 
 def test_a_note_counts_duplicated_rows():
     outputs, inputs = toy(100, 43)
     twice = [{name: np.concatenate([x, x[:30]]) for name, x in table.items()} for table in (outputs, inputs)]
-    rows = values_of_information(*twice, ["theta", ["theta", "unrelated"]]).rows
+    rows = evppi(*twice, ["theta", ["theta", "unrelated"]]).rows
     assert all("30 of 130 rows repeat other rows" in row.note for row in rows)
-    assert all("repeat" not in row.note for row in values_of_information(outputs, inputs, ["theta"]).rows)
+    assert all("repeat" not in row.note for row in evppi(outputs, inputs, ["theta"]).rows)
 
 
 def test_the_plug_in_is_below_the_estimate():
     for seed in range(44, 50):
         for name in ("theta", "unrelated"):
-            (row,) = values_of_information(*toy(100, seed, noise=3.0), [name]).rows
+            (row,) = evppi(*toy(100, seed, noise=3.0), [name]).rows
             assert row.plug_in <= row.evppi * (1 + 1e-9)
 
 
@@ -504,9 +524,9 @@ def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
     n, phi = 2000, 0.9
     x, unrelated, e = (chain(n, phi, seed) for seed in (59, 60, 61))
     values = np.column_stack([np.zeros(n), 0.3 + x + e])
-    slow, null = values_of_information(values, np.column_stack([x, unrelated]), [[0], [1]]).rows
+    slow, null = evppi(values, np.column_stack([x, unrelated]), [[0], [1]]).rows
     order = np.random.default_rng(0).permutation(n)
-    mixed = values_of_information(values[order], x[order], [[0]]).rows[0]
+    mixed = evppi(values[order], x[order], [[0]]).rows[0]
     factor = (1 + phi) / (1 - phi)
     assert 0.5 * factor < n / slow.effective_n < 2 * factor
     assert mixed.effective_n == n
@@ -519,11 +539,11 @@ def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
 
 def test_a_sorted_table_is_no_markov_chain():
     outputs, inputs = toy(1500, 72)
-    (plain,) = values_of_information(outputs, inputs, ["theta"]).rows
+    (plain,) = evppi(outputs, inputs, ["theta"]).rows
     for column in (inputs["theta"], -outputs["new"]):
         order = np.argsort(column)
         tables = [{name: x[order] for name, x in table.items()} for table in (outputs, inputs)]
-        (row,) = values_of_information(*tables, ["theta"]).rows
+        (row,) = evppi(*tables, ["theta"]).rows
         assert row.effective_n == 1500
         assert abs(row.evppi - plain.evppi) < 0.2 * plain.se
         assert_allclose(row.se, plain.se, rtol=0.1)
@@ -532,7 +552,7 @@ def test_a_sorted_table_is_no_markov_chain():
 
 def test_r2_is_the_explained_share_of_variance():
     outputs, inputs = toy(4000, 62, noise=2.0)
-    known, null = values_of_information(outputs, inputs, ["theta", "unrelated"]).rows
+    known, null = evppi(outputs, inputs, ["theta", "unrelated"]).rows
     assert abs(known.r2 - 0.2) < 0.03  # 1 of 1 + 4
     assert null.r2 < 0.01
     assert abs(known.misfit) < 4
@@ -544,7 +564,7 @@ def test_r2_is_the_explained_share_of_variance():
 def test_a_curve_that_the_regression_misses_has_a_note():
     u, e = np.random.default_rng(65).uniform(-1, 1, (3000, 2)), draws(3000, 66, 1)[:, 0]
     wild = np.column_stack([np.zeros(3000), 0.1 + np.sin(100 * u[:, 0]) + e])
-    (row,) = values_of_information(wild, u, [[0, 1]]).rows
+    (row,) = evppi(wild, u, [[0, 1]]).rows
     assert row.misfit > 6
     assert "regression has missed" in row.note
 
@@ -553,8 +573,8 @@ def test_rows_that_do_not_belong_together_have_a_note():
     outputs, inputs = toy(1500, 67)
     order = np.random.default_rng(1).permutation(1500)
     shuffled = {name: column[order] for name, column in inputs.items()}
-    assert all("same draw" in row.note for row in values_of_information(outputs, shuffled, ["theta", "other"]).rows)
-    assert not any("same draw" in row.note for row in values_of_information(outputs, inputs, ["theta", "other"]).rows)
+    assert all("same draw" in row.note for row in evppi(outputs, shuffled, ["theta", "other"]).rows)
+    assert not any("same draw" in row.note for row in evppi(outputs, inputs, ["theta", "other"]).rows)
 
 
 def test_a_step_is_not_smeared():
@@ -563,7 +583,7 @@ def test_a_step_is_not_smeared():
     outputs = np.column_stack([np.zeros(n), 400.0 * (x[:, 0] > 0.5) - 160.0 + 300.0 * rng.standard_normal(n)])
     above = 1 - norm.cdf(0.5)
     truth = above * 240.0 - max(above * 400.0 - 160.0, 0.0)
-    for row in values_of_information(outputs, x, [[0], [0, 1]]).rows:
+    for row in evppi(outputs, x, [[0], [0, 1]]).rows:
         assert abs(row.evppi - truth) < 2.5 * row.se
         assert row.se < 5
         assert row.plug_in > row.evppi - 0.2 * row.se  # the means alone find the step
@@ -572,16 +592,16 @@ def test_a_step_is_not_smeared():
 def test_standard_errors_from_draws_at_some_rows_are_those_of_all_rows(monkeypatch):
     outputs, inputs = toy(2500, 69, noise=2.0)
     pair = [["theta", "other"]]
-    (some,) = values_of_information(outputs, inputs, pair).rows
+    (some,) = evppi(outputs, inputs, pair).rows
     monkeypatch.setattr("cbq.voi.uncertainty.MAX_DRAW_SITES", 2500)
-    (every,) = values_of_information(outputs, inputs, pair).rows
+    (every,) = evppi(outputs, inputs, pair).rows
     assert_allclose(some.se, every.se, rtol=0.05)
 
 
 def test_small_numbers_have_no_notes():
     u, e = draws(400, 70), draws(400, 71, 4)
     table = np.column_stack([e[:, 0], 0.1 * u[:, 0] + e[:, 1], 2 * e[:, 2], 1e6 + 3 * u[:, 1] + e[:, 3]])
-    rows = values_of_information(table, u, [[0], [0, 1]], effects=[0, 1], costs=[2, 3], willingness_to_pay=[0, 5]).rows
+    rows = evppi(table, u, [[0], [0, 1]], effects=[0, 1], costs=[2, 3], willingness_to_pay=[0, 5]).rows
     assert [(row.evppi, row.note) for row in rows] == [(0.0, "")] * 4  # one decision is better in all rows
 
 
@@ -635,14 +655,31 @@ def test_evpi_of_samples_treats_thetas_as_independent_draws():
 
 def small():
     outputs, inputs = toy(60, 36)
-    return values_of_information(outputs, inputs, ["theta", ["theta", "unrelated"]])
+    return evppi(outputs, inputs, ["theta", ["theta", "unrelated"]])
 
 
 def test_the_result_prints_and_is_immutable():
-    row = EvppiRow("theta", None, 0.25, 0.125, 0.0, 0.5, 0.2, 0.75, 60, 48, 0.0, "")
+    of_evpi = {"share": 0.25 / 0.75, "share_se": 0.02, "remaining": 0.5, "remaining_se": 0.03}
+    row = EvppiRow("theta", None, 0.25, 0.125, 0.0, 0.5, 0.2, 0.75, 60, 48, 0.0, "", **of_evpi)
     table = EvppiTable((row, replace(row, pars="theta, unrelated")))
-    head = ["pars", "evppi", "se", "lower", "upper", "plug-in", "evpi"]
-    numbers = ["0.25", "0.12", "0", "0.5", "0.2", "0.75"]
+    head = [
+        "pars",
+        "evppi",
+        "se",
+        "lower",
+        "upper",
+        "evpi",
+        "of",
+        "EVPI",
+        "its",
+        "se",
+        "EVPI",
+        "-",
+        "EVPPI",
+        "its",
+        "se",
+    ]
+    numbers = ["0.25", "0.12", "0", "0.5", "0.75", "33.3%", "2.0%", "0.5", "0.03"]
     lines = str(table).splitlines()
     assert lines[0].split() == head
     assert [line.split() for line in lines[1:3]] == [["theta", *numbers], ["theta,", "unrelated", *numbers]]
@@ -660,10 +697,11 @@ def test_the_result_prints_and_is_immutable():
 def test_data_frame():
     pytest.importorskip("pandas")
     outputs, inputs = toy(60, 36)
-    frame = evppi_table(outputs, inputs, ["theta", ["theta", "unrelated"]])
+    frame = evppi(outputs, inputs, ["theta", ["theta", "unrelated"]]).to_frame()
     estimates = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
     diagnostics = ["evpi_se", "raw", "r2", "misfit", "noise_ratio", "effective_n"]
-    assert list(frame.columns) == ["pars", *estimates, *diagnostics, "note"]
+    shares = ["share", "share_se", "remaining", "remaining_se"]
+    assert list(frame.columns) == ["pars", *estimates, *diagnostics, *shares, "note"]
     assert frame.pars.tolist() == ["theta", "theta, unrelated"]
     assert frame.evppi.tolist() == [row.evppi for row in small().rows]
     assert (frame.lower >= 0).all()
@@ -679,7 +717,7 @@ def test_bars_are_sorted_and_lines_over_willingness_to_pay():
     assert [line.get_xdata()[0] for line in ax.lines if line.get_label() == "EVPI"] == [table.rows[0].evpi]
     f = draws(60, 37, 4)
     options = {"effects": [0, 1], "costs": [2, 3], "willingness_to_pay": [1.0, 2.0, 0.5]}
-    (ax,) = values_of_information(f, f, [[0], [1]], **options).plot().axes
+    (ax,) = evppi(f, f, [[0], [1]], **options).plot().axes
     assert [line.get_label() for line in ax.lines] == ["0", "1", "EVPI"]
     assert_array_equal(ax.lines[0].get_xdata(), [0.5, 1.0, 2.0])
 
@@ -727,7 +765,7 @@ HOLED = IN | {"theta": np.where(np.arange(100) % 40 == 3, np.nan, IN["theta"])}
 
 
 def asked(outputs=OUT, inputs=IN, pars=("theta",), **options):
-    return lambda: values_of_information(outputs, inputs, list(pars) if isinstance(pars, tuple) else pars, **options)
+    return lambda: evppi(outputs, inputs, list(pars) if isinstance(pars, tuple) else pars, **options)
 
 
 def short_table(n):

@@ -279,7 +279,7 @@ def test_outputs_among_the_inputs_are_not_valued():
     assert [row.pars for row in evppi_variance({"y": table["y"]}, table).rows] == ["p", "q"]
     both = np.stack([P, Q], axis=1)
     assert [row.pars for row in evppi_variance(P + Q, both).rows] == ["0", "1"]
-    found = cbq.voi.values_of_information(np.stack([0 * P, P], axis=1), both)
+    found = cbq.evppi(np.stack([0 * P, P], axis=1), both)
     assert [row.pars for row in found.rows] == ["0", "1"]
 
 
@@ -287,11 +287,11 @@ def test_names_with_commas_are_drawn_as_the_single_inputs_and_pairs_that_they_ar
     names = ["rate, first line", "rate, second line", "cost, drug", "cost, visit"]
     inputs = dict(zip(names, np.random.default_rng(0).normal(size=(4, 60)), strict=True))
     outputs = {"nb_old": np.zeros(60), "nb_new": 2.0 * inputs[names[0]] + inputs[names[2]]}
-    alone = cbq.voi.values_of_information(outputs, inputs)
+    alone = cbq.evppi(outputs, inputs)
     assert [row.inputs for row in alone.rows] == [(name,) for name in names]
     assert "inputs" not in alone.columns
     assert len(alone.plot().axes[0].patches) == 4  # bars
-    pairs = cbq.voi.values_of_information(outputs, inputs, "pairs")
+    pairs = cbq.evppi(outputs, inputs, "pairs")
     assert not pairs.plot().axes[0].patches  # a map
     assert pairs.plot().axes[0].collections
 
@@ -314,7 +314,7 @@ def test_the_appendix_is_its_parts(tmp_path):
     inputs = {"p": P, "q": Q}
     found = appendix((EFFECTS, COSTS), inputs, willingness_to_pay=PRICES)
     assert found.plane.willingness_to_pay == 30_000
-    alone = cbq.voi.values_of_information((EFFECTS, COSTS), inputs, willingness_to_pay=PRICES)
+    alone = cbq.evppi((EFFECTS, COSTS), inputs, willingness_to_pay=PRICES)
     assert found.evppi.rows == alone.rows
     assert np.array_equal(found.evpi.estimate, cbq.evpi((EFFECTS, COSTS), willingness_to_pay=PRICES).estimate)
     assert str(found).count("30000") >= 2

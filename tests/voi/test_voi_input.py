@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq.samples.columns import ColumnTable
-from cbq.voi import evpi, values_of_information
+from cbq.voi import evpi, evppi
 from cbq.voi.roles import (
     guess_effects_and_costs,
     guess_net_benefits,
@@ -32,7 +32,7 @@ def sets_of(inputs, pars):
 
 
 def value(inputs, pars, outputs=OUT, **options):
-    return values_of_information(outputs, inputs, pars, **options)
+    return evppi(outputs, inputs, pars, **options)
 
 
 # --- sets that say nothing, or the same twice
@@ -129,7 +129,7 @@ def _net():
 
 
 def test_all_is_the_default_and_values_each_input_alone():
-    assert [row.pars for row in values_of_information(OUT, IN).rows] == ["a", "b"]
+    assert [row.pars for row in evppi(OUT, IN).rows] == ["a", "b"]
     assert value(IN, "all").rows == value(IN, ["a", "b"]).rows
 
 
@@ -195,8 +195,12 @@ test_tables_that_may_be_misread_are_refused = refusals(
             "'nb_old', 'nb_new' of outputs= are net benefits, by their names, and 'a', 'b' would count as decisions",
         ),
         "effects and costs": (
-            lambda: cbq.evppi_table(COSTED, IN, ["a"]),
+            lambda: cbq.evppi(COSTED, IN, ["a"]),
             r"are costs, by their names, .* pass effects=\['qaly_old', 'qaly_new'\], costs=\['cost_old', 'cost_new'\] ",
+        ),
+        "pair without a price": (
+            lambda: cbq.evppi((np.ones((N, 2)), np.ones((N, 2))), IN, ["a"]),
+            "effects and costs, which came without willingness_to_pay=: pass the value of one unit of effect",
         ),
         "labels": (lambda: value({"w": [f"r{i}" for i in range(N)]}, ["w"]), "holds 60 different words in 60 rows"),
         "nothing to value": (lambda: value({"id": np.arange(N)}, "all"), r"inputs has no columns to value\. .*'id'"),

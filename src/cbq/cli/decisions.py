@@ -19,7 +19,8 @@ from cbq.cli.tables import check_writable, command_line, write_columns, write_fi
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
 from cbq.report import Page
-from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies, values_of_information
+from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies
+from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
@@ -262,7 +263,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     pars, inputs, notes = draws.sets(sets.pars, outputs.used)
     asked: dict[str, Any] = {"inputs": inputs, "pars": pars, "level": tables.level, "rng": tables.seed}
     with use_engine(tables.engine):
-        result = values_of_information(**outputs.arguments, **asked)
+        result = value_of_inputs(**outputs.arguments, **asked)
     result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
     typer.echo(str(result))
     _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)

@@ -38,7 +38,7 @@ MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the 
 
 @dataclass(frozen=True)
 class DrawnOutputs:
-    """The arguments of the functions of `cbq.voi` for the outputs, the columns of outputs, and remarks."""
+    """The arguments of `cbq.evppi` for the outputs, the columns of outputs, and remarks."""
 
     arguments: dict[str, Any]
     used: tuple[str, ...]

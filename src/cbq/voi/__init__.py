@@ -2,7 +2,7 @@
 
 from cbq.voi import studies
 from cbq.voi.cost_effectiveness import CePlane, IcerRow, IcerTable, ce_plane, icers
-from cbq.voi.information import EvppiRow, EvppiTable, evppi_table, values_of_information
+from cbq.voi.information import EvppiRow, EvppiTable, evppi
 from cbq.voi.perfect import Evpi, evpi, population
 from cbq.voi.sample_information import EvsiRow, EvsiTable, evsi
 from cbq.voi.sampling_benefit import EnbsRow, EnbsTable, enbs
@@ -29,11 +29,10 @@ __all__ = [
     "ceac",
     "enbs",
     "evpi",
-    "evppi_table",
+    "evppi",
     "evppi_variance",
     "evsi",
     "icers",
     "population",
     "studies",
-    "values_of_information",
 ]

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, between_0_and_1, generator, is_number, short, shown, whole
+from cbq.common import Array, Progress, between_0_and_1, generator, is_number, short, shown, whole
 from cbq.linalg.threads import run_in_pool, workers
+from cbq.nested import evppi as evppi_of_fit
 from cbq.nested.decisions import Name
+from cbq.nested.outer import Design
 from cbq.plotting import draw
 from cbq.report import NO_COLUMN, Column, Page, RowTable, in_text
 from cbq.samples import ColumnTable, check_same_rows
@@ -122,7 +124,7 @@ class EvppiRow:
     --------
     >>> rng = np.random.default_rng(0)
     >>> risk = rng.normal(size=300)
-    >>> row = cbq.voi.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"]).rows[0]
+    >>> row = cbq.evppi({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"]).rows[0]
     >>> bool(row.lower <= row.evppi <= row.upper)
     True
     """
@@ -170,7 +172,7 @@ class EvppiTable(MoneyTable):
     --------
     >>> rng = np.random.default_rng(0)
     >>> risk = rng.normal(size=300)
-    >>> found = cbq.voi.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
+    >>> found = cbq.evppi({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
     >>> len(found.rows), len(found.to_frame())
     (1, 1)
     """
@@ -221,9 +223,9 @@ class EvppiTable(MoneyTable):
         return f"{super()._legend()} EVPI has a standard error of {short(first.evpi_se, 2)}."
 
 
-def evppi_table(
+def evppi(
     outputs: Any,
-    inputs: Any,
+    inputs: Any = None,
     pars: Any = "all",
     *,
     effects: Sequence[Name] | None = None,
@@ -231,19 +233,23 @@ def evppi_table(
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
     rng: np.random.Generator | int = 0,
+    n: int | None = None,
+    design: Design | None = None,
+    progress: Progress = False,
 ) -> Any:
-    """The expected value of partial perfect information (EVPPI) of sets of inputs, as a pandas DataFrame.
+    """The expected value of partial perfect information (EVPPI): of learning some inputs before deciding.
 
-    For each set, the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
-    expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as possible in units of
-    their standard errors, so that none is below 0, above EVPI, or above the estimate of a superset.
+    From tables of draws, the net benefits are regressed for each set on its columns by a Gaussian process, and EVPPI
+    is the posterior expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as
+    possible in units of their standard errors, so that none is below 0, above EVPI, or above a superset.
 
     Parameters
     ----------
     outputs : the net benefit of each decision, one row per draw: a table with named columns (of pandas, polars or
         pyarrow, a structured array, or a mapping), or an array (n, D), whose columns are called "0", "1", ... A single
         column is the difference from a decision with net benefit 0. Columns that are inputs, or that number the rows,
-        are refused.
+        are refused. Or the fit of an estimator: then theta is learned, `inputs` is its prior, and the result is a
+        `cbq.nested.Evppi`.
     inputs : the uncertain inputs in the same rows, numbers or categories. If both are pandas objects, their row labels
         must agree.
     pars : the sets, each a list of columns of `inputs` or a single one, by name; or by position (0, 1, ...), unless the
@@ -255,51 +261,33 @@ def evppi_table(
         willingness_to_pay * effect - cost. The outputs may then also be a pair of tables, (effects, costs), with a
         column for each decision.
     level : of the intervals.
-    rng : a generator or a seed, for the choice of landmarks and for posterior draws.
+    rng : a generator or a seed, for the choice of landmarks and for posterior draws, or for thetas of a fit.
+    n, design, progress : for a fit, as in `cbq.nested_expectation`. pars and level are for tables.
 
     Returns
     -------
-    A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
-    upper, plug_in, evpi, n, landmarks, approximation, evpi_se, raw, r2, misfit, noise_ratio, effective_n and note; see
-    `cbq.voi.EvppiRow`.
+    A table with a row for each set and willingness to pay; see `cbq.voi.EvppiRow`. It prints and plots, and
+    `to_frame()` is a pandas DataFrame.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> risk, price = rng.normal(size=300), rng.normal(size=300)
-    >>> table = cbq.evppi_table({"old": 0 * risk, "new": risk}, {"risk": risk, "price": price}, ["risk", "price"])
-    >>> [bool(value > 0.2) for value in table["evppi"]]
+    >>> found = cbq.evppi({"old": 0 * risk, "new": risk}, {"risk": risk, "price": price}, ["risk", "price"])
+    >>> [bool(row.evppi > 0.2) for row in found.rows]
     [True, False]
     """
-    return values_of_information(
-        outputs, inputs, pars, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay, level=level, rng=rng
-    ).to_frame()
-
-
-def values_of_information(
-    outputs: Any,
-    inputs: Any,
-    pars: Any = "all",
-    *,
-    effects: Sequence[Name] | None = None,
-    costs: Sequence[Name] | None = None,
-    willingness_to_pay: npt.ArrayLike | None = None,
-    level: float = 0.95,
-    rng: np.random.Generator | int = 0,
-) -> EvppiTable:
-    """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> risk = rng.normal(size=300)
-    >>> found = cbq.voi.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
-    >>> found.rows[0].pars
-    'risk'
-    """
+    if callable(getattr(outputs, "predict", None)):
+        if not (isinstance(pars, str) and pars == "all") or level != 0.95:
+            raise TypeError("pars and level are for tables of draws, but outputs is a fit: leave them out.")
+        pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
+        nodes = {name: given for name, given in {"n": n, "design": design}.items() if given is not None}
+        return evppi_of_fit(outputs, inputs, **pay, rng=rng, progress=progress, **nodes)  # type: ignore[arg-type]
+    if n is not None or design is not None:
+        raise TypeError("n and design are for a fit, but outputs is a table of draws: leave them out.")
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    input_table = ColumnTable.of(inputs, "inputs")
     described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay})
+    input_table = ColumnTable.of(inputs, "inputs")
     check_same_rows(described.table, input_table)
     values, decisions, unit = scale_net_benefits(described.values, described.decisions)
     sets, notes = column_sets(pars, input_table, not_inputs(described.table, input_table, described.used))
@@ -365,11 +353,8 @@ class Estimates:
         z = float(ndtri(0.5 * (1.0 + level)))
         # Errors are skewed: EVPPI is convex in the regression, and the gains of rows are skewed. Approximate bootstrap
         # confidence intervals (DiCiccio and Efron 1992) shift by these terms, to first order.
-        curvature, skewness = (
-            unit**3 * np.stack([getattr(e, name) for e in found]) for name in ("curvature", "skewness")
-        )
-        third = ((z**2 - 1.0) * curvature + (2.0 * z**2 + 1.0) * skewness) / 6.0
-        shift = np.divide(third, se**2, out=np.zeros_like(se), where=se > 0)
+        third = np.stack([((z**2 - 1.0) * e.curvature + (2.0 * z**2 + 1.0) * e.skewness) / 6.0 for e in found])
+        shift = unit * np.divide(third, (se / unit) ** 2, out=np.zeros_like(se), where=se > 0)
         # No value is above EVPI, so it is not above the interval of EVPI either.
         lower, upper = np.maximum(moved + shift - z * se, 0.0), np.minimum(moved + shift + z * se, evpi + z * evpi_se)
         given = decisions.willingness_to_pay
@@ -389,13 +374,13 @@ class Estimates:
         """
         value, evpi = float(self.values[j, k]), float(self.evpi[k])
         share = value / evpi if evpi > 0 else 0.0
-        linear, both = (self.unit**2 * float(getattr(found, name)[k]) for name in ("linear", "with_evpi"))
-        own = max(float(self.se[j, k]) ** 2 - linear, 0.0) if self.se[j, k] > 0 else 0.0
-        perfect = float(self.evpi_se[k]) ** 2
+        linear, both = float(found.linear[k]), float(found.with_evpi[k])
+        own = max((float(self.se[j, k]) / self.unit) ** 2 - linear, 0.0) if self.se[j, k] > 0 else 0.0
+        perfect = (float(self.evpi_se[k]) / self.unit) ** 2
 
         def error(by_value: float, by_evpi: float) -> float:
             paired = by_value**2 * linear - 2.0 * by_value * by_evpi * both + by_evpi**2 * perfect
-            return float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
+            return self.unit * float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
 
         share_se = error(1.0, share) / evpi if evpi > 0 else 0.0
         return {

@@ -69,6 +69,11 @@ def read_outputs(outputs: Any, options: dict[str, Any]) -> Outputs:
     if is_pair(outputs, options):
         of_effects, of_costs = outputs
         return _read_pair(of_effects, of_costs, options)
+    if isinstance(outputs, tuple) and is_pair(outputs, options | {PRICE: 1.0}) and options[PRICE] is None:
+        raise ValueError(
+            f"outputs is a pair of tables, effects and costs, which came without {PRICE}=: pass the value of one unit "
+            f"of effect, such as {PRICE}=20_000, or several values in a list."
+        )
     table = ColumnTable.of(outputs, "outputs")
     if all(value is None for value in options.values()):
         _check_net_benefits(table)

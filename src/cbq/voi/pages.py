@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from cbq.common import listed, short
 from cbq.report import (
@@ -54,7 +55,7 @@ NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to
 READER, PRICES = "reading", "prices"  # sliders
 GOOD = "Nothing in the regressions makes the intervals doubtful."
 EXAMPLES = {
-    EvppiTable: "table = cbq.voi.values_of_information(outputs, inputs, pars)\ntable.report('report.html')",
+    EvppiTable: "table = cbq.evppi(outputs, inputs, pars)\ntable.report('report.html')",
     EvsiTable: "found = cbq.evsi(outputs, inputs, pars, study, sizes)\nfound.report('report.html')",
     EnbsTable: (
         "found = cbq.evsi(outputs, inputs, pars, study, sizes)\n"
@@ -116,7 +117,12 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
     By default at the one where the largest EVPPI is.
     """
     best = found.largest(1)[0]
-    share = f", {best.evppi / best.evpi:.0%} of EVPI ({short(best.evpi, 4)})" if best.evpi > 0 else ""
+    share = ""
+    if best.evpi > 0:
+        reach = float(ndtri(0.5 + 0.5 * found.level))
+        low, high = (min(max(best.share + sign * reach * best.share_se, 0.0), 1.0) for sign in (-1, 1))
+        left = _interval(*(best.remaining + sign * reach * best.remaining_se for sign in (-1, 0, 1)))
+        share = f": {best.share:.1%} ({low:.1%} to {high:.1%}) of EVPI ({short(best.evpi, 4)}), and {left} below it"
     small = sum(row.evppi <= NOTHING * row.evpi for row in found.rows)
     none = f" {small} of {len(found.rows)} are worth next to nothing." if small else ""
     value = _interval(best.lower, best.evppi, best.upper)

@@ -176,13 +176,13 @@ def evsi(
 
     Parameters
     ----------
-    outputs, inputs : as in `evppi_table`.
+    outputs, inputs : as in `cbq.evppi`.
     pars : the inputs that the study is about: a column of `inputs`, or a list of them, which is one set.
     study : its observations; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
         `studies.Survival(follow_up=5.0)`, `studies.Trial([...])`, or a function simulate(row, n, rng) that returns a
         summary (q,). With several inputs, each has a group of participants of its own.
     sizes : the numbers of participants (of each group), such as [20, 50, 100].
-    effects, costs, willingness_to_pay : as in `evppi_table`.
+    effects, costs, willingness_to_pay : as in `cbq.evppi`.
     level : of the intervals.
     rng : a generator or a seed, for the results of the study, landmarks and posterior draws.
 

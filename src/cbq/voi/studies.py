@@ -372,10 +372,13 @@ class Custom(Study):
         return found
 
 
+# By name, studies without arguments, and their names in R's voi; "trial_binary" is about two probabilities.
 STUDIES: dict[str, type[Study]] = {
     "binomial": BinomialCount,
     "poisson": PoissonCount,
-}  # by name, those without arguments
+    "binary": BinomialCount,
+    "trial_binary": BinomialCount,
+}
 
 
 def as_study(study: Any, name: str = "study") -> Study:

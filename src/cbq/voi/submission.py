@@ -15,7 +15,7 @@ from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
-from cbq.voi.information import EvppiTable, values_of_information
+from cbq.voi.information import EvppiTable, evppi
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
 from cbq.voi.perfect import Evpi, evpi
 
@@ -227,7 +227,7 @@ def appendix(
     Parameters
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`.
-    inputs, pars, rng : as in `cbq.evppi_table`; without inputs there is no EVPPI.
+    inputs, pars, rng : as in `cbq.evppi`; without inputs there is no EVPPI.
     decisions : their names, by default as the columns suggest.
     reference : the decision that the plane compares with, as in `cbq.voi.ce_plane`.
     line : the willingness to pay of the line in the plane (default: the middle one).
@@ -261,5 +261,5 @@ def appendix(
     perfect = evpi(outputs, **priced)  # type: ignore[arg-type]
     partial = None
     if inputs is not None:
-        partial = values_of_information(outputs, inputs, pars, **priced, level=level, rng=seed)  # type: ignore[arg-type]
+        partial = evppi(outputs, inputs, pars, **priced, level=level, rng=seed)  # type: ignore[arg-type]
     return Appendix(table, plane, accepted, perfect, partial)

@@ -109,14 +109,14 @@ def evppi_variance(
     """The expected reduction of the variance of outputs by learning inputs, for models that estimate, not decide.
 
     It is Var E[output | set]: the part of the variance of the output that is due to the set. The output is regressed
-    on the columns of the set as in `cbq.evppi_table`, and the posterior expectation of the variance of the regression
+    on the columns of the set as in `cbq.evppi`, and the posterior expectation of the variance of the regression
     function is taken. Estimates are made monotone over the sets, as there.
 
     Parameters
     ----------
     outputs : one or several outputs of a model, one row per draw: an array (n,) or (n, C), a pandas object, or a
         mapping from names to columns. Each is a question of its own.
-    inputs, pars, level, rng : as in `cbq.evppi_table`.
+    inputs, pars, level, rng : as in `cbq.evppi`.
 
     Examples
     --------
