@@ -97,7 +97,7 @@ def test_a_calibrated_fit_has_other_deviations_everywhere_also_in_a_file(tmp_pat
     assert_allclose(narrow.predict(theta, return_std=True)[1], 0.5 * fit.predict(theta, return_std=True)[1])
     assert_allclose(narrow.predict(theta, return_cov=True)[1], 0.25 * fit.predict(theta, return_cov=True)[1])
     assert_allclose(np.ptp(narrow.interval(theta), axis=0), 0.5 * np.ptp(fit.interval(theta), axis=0), rtol=1e-6)
-    assert "0.5 times those of this fit alone" in narrow.summary()
+    assert "standard deviations are 0.5 times" in narrow.summary()
     narrow.save(tmp_path / "fit.cbq")
     again = cbq.load(tmp_path / "fit.cbq", family=problem.family)
     assert_array_equal(again.interval(theta), narrow.interval(theta))

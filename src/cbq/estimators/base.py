@@ -80,7 +80,7 @@ class Estimator(ABC, Generic[F]):
         return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
 
     def set_params(self, **options: Any) -> Self:
-        """A copy with other options. The estimator itself stays as it is, unlike those of scikit-learn."""
+        """A copy with other options. The estimator itself stays as it is, unlike in scikit-learn."""
         known = self.get_params()
         unknown = [name for name in options if name not in known]
         if unknown:

@@ -1,6 +1,6 @@
 """The theta at which I is best, and how sure that is: draws of I at candidates, each with an optimum of its own.
 
-A draw of I from the fit is a curve that the runs allow. Its best theta, and what is lost by choosing another one, are
+A draw of I from the fit is a curve that the runs allow. Its best theta, and the loss by choosing another one, are
 known; over many draws they have distributions. Candidates of a region are spread over it, and then gathered where I may
 be best: a candidate whose interval lies below another's is not the optimum of a draw.
 """
@@ -40,7 +40,7 @@ class Best(ArrayTable):
 
     theta : (p,), with the best mean among those that satisfy the constraints with probability `level`.
     value, low, high : I there, and the ends of its interval of `level`.
-    probability : that I there is within `epsilon` of the best. regret : what is expected to be lost against the best.
+    probability : that I there is within `epsilon` of the best. regret : the expected loss against the best.
     feasible : the probability that theta satisfies the constraints; 1 without any.
     may_be_best : (k, p), thetas that are no worse than this one, up to `epsilon`, with probability 1 - level or more.
     probabilities : (k,), these probabilities.

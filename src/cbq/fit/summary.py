@@ -117,7 +117,7 @@ class Summary(str):
             lines.append(f"Names: {fit.names.listed}.")
         if fit.calibration is not None:
             factors = ", ".join(f"{factor:.2g}" for factor in fit.calibration)
-            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
+            lines.append(f"Calibration: standard deviations are {factors} times as large as in this fit alone.")
         before = [*(f"WARNING: {text}" for text in first), *filter(None, [fit.choice])]
         after = [f"Warning: {text}" for text in last] if texts else ["No warnings."]
         return cls("\n".join([*before, *lines, *after]), fit.choice, lines, findings)

@@ -116,7 +116,7 @@ def fit_lengthscales(
             return np.inf, np.zeros(len(values))
         return -sum(value for value, _ in terms), -np.sum([gradient for _, gradient in terms], axis=0)[places]
 
-    with one_blas_thread():  # the matrices are small, and those of the search tiny
+    with one_blas_thread():  # the matrices are small, in the search tiny
         noises = [[np.log(noise)] for noise in _NOISE_STARTS] if noisy else [[]]
         starts = [np.append(start[free] + step, noise) for step in _STARTS for noise in noises]
         first = min(starts, key=lambda values: objective(values)[0])

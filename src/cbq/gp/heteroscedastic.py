@@ -9,7 +9,7 @@ leave of the variance, u = A k(z, z) - phi phi', counts as noise of each node (F
 variances stay honest, and with all nodes as landmarks nothing changes.
 
 The rest is linear regression on g = (phi, h), features and trend, with the noise variances D = u + v + lambda (T,) and
-a prior that is standard normal for the coefficients of phi and flat for those of h. The rows of the prior and those of
+a prior that is standard normal for the coefficients of phi and flat for the coefficients of h. The rows of the prior and those of
 the nodes, divided by sqrt(D), have the triangular factor R, by orthogonal transformations: normal equations would lose
 the digits of a trend that the features represent, too. With e = g R^-1, the weights of the nodes are e_theta e_t / D_t,
 and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
@@ -67,7 +67,7 @@ class ThetaCoordinates:
         return cls(np.zeros(p, dtype=bool), np.zeros(p), np.ones(p))
 
     def covers(self, theta: Array) -> bool:
-        """Whether all thetas (M, p) have coordinates: negative numbers have no logarithm, and that of zero is far."""
+        """Whether all thetas (M, p) have coordinates: negative numbers have no logarithm, and log 0 is far."""
         return not np.any(self.logs & (theta < 0))
 
     def __call__(self, theta: Array) -> Array:
@@ -335,7 +335,7 @@ class LandmarkGP:
         q = polynomial_basis(self.standardised(theta[:1]), self.prior.degree).shape[1]
         require_memory(T * (m + q), f"stage 2 with {T} thetas", "fit some of them")
         self.e, self.D = np.empty((T, m + q)), np.empty(T)
-        R = np.diag(np.repeat([1.0, 0.0], [m, q]))  # the prior of the coefficients; that of the trend is flat
+        R = np.diag(np.repeat([1.0, 0.0], [m, q]))  # the prior of the coefficients, flat for the trend
         for rows in blocks(T):
             self.e[rows], unseen = self._rows(theta[rows])
             self.D[rows] = unseen + self.v[rows] + self.prior.noise

@@ -417,7 +417,7 @@ class Problem(Immutable):
         """A session in which you make the runs: `session.ask(n)` returns points, `session.tell(ids, values)` stores f.
 
         For simulators that Python cannot call, batch systems and experiments: `Problem(None, family, prior)` is enough.
-        The parameters are those of `solve`; a checkpoint keeps asked and told runs, also between processes. f is not
+        The parameters are as in `solve`; a checkpoint keeps asked and told runs, also between processes. f is not
         called. A reopened session compares the fingerprint of the integrand, if there is one, and the `version` of the
         problem instead: if they differ, on_change="raise" raises a `CheckpointError`.
 

@@ -29,7 +29,7 @@ class RunPoints:
 
     proposals: the T measures that points are drawn from, if these are others.
 
-    settings: what the draws depend on, by name; a checkpoint refuses a run with other settings.
+    settings: all that the draws depend on, by name; a checkpoint refuses a run with other settings.
     """
 
     settings: dict[str, Any]
@@ -47,7 +47,7 @@ class Draws:
     design : "iid", or "sobol": scrambled Sobol points, transported to the prior and to the measures.
     scramble : "common" transports the same points of the unit cube to each measure; with "independent", each theta
         has its own.
-    entropy : what all seeds of the run are made from.
+    entropy : the source of all seeds of the run.
     """
 
     design: CollectDesign

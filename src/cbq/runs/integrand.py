@@ -1,4 +1,4 @@
-"""Calling the integrand, and checking what it returns."""
+"""Calls of the integrand, with checks of its values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Points(NamedTuple):
         return [self.part(i, i + 1) for i in range(len(self.x))]
 
     def failure(self, i: int, did: str, details: str = "") -> IntegrandError:
-        """The error for what the integrand did at point i of these."""
+        """The error of the integrand at point i of these."""
         x, i_of_theta = self.x[i], self.start + i
         message = f"the integrand {did} at {self}, point i = {i_of_theta} (x = {x}){details}"
         return IntegrandError(message, self.t, self.theta, i_of_theta, x)

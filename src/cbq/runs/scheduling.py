@@ -23,7 +23,7 @@ from cbq.runs.integrand import Evaluator, IntegrandError, Task
 HOLD_SECONDS = 0.02  # tasks that end within this time are passed on together, since writing may wait for the disk
 PART_SECONDS = 0.1  # after this time, what is known of a task is passed on before its end
 MAX_HELD = 8  # tasks whose results are passed on together in this process
-GRACE_SECONDS = 2.0  # for what is being evaluated when a run is interrupted
+GRACE_SECONDS = 2.0  # for running evaluations when a run is interrupted
 
 OnFinished = Callable[[Sequence[BatchResult]], None]  # called with results
 
@@ -190,7 +190,7 @@ class Scheduler:
             self._unreported.clear()  # only now, so that an interrupt does not lose them
 
     def _take(self, outcomes: Sequence[TaskResult]) -> None:
-        """Keep results, and queue again what is left of tasks; raise if f failed, or if a task must not be retried."""
+        """Keep results, and queue the rest of tasks again; raise if f failed, or if a task must not be retried."""
         self._unreported += [outcome.result for outcome in outcomes if outcome.result is not None]
         for _, left, error in outcomes:
             if isinstance(error, WorkerLost) and left is not None:
@@ -231,7 +231,7 @@ class Scheduler:
         self._suspects.appendleft(task)
 
     def _drain(self, deadline: float | None, raise_interrupt: Callable[[], None]) -> None:
-        """Begin nothing, and keep what finishes until the deadline of what is being evaluated."""
+        """Begin nothing, and keep what finishes until the deadline of the running evaluations."""
         self._pool.cancel()
         while self._pool.n_pending:
             seconds = None if deadline is None else deadline - time.monotonic()

@@ -33,7 +33,7 @@ FORMULAS = {
 class ImportanceSampling(Estimator["ImportanceSamplingFit"]):
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.
 
-    With n points in all, those of theta_t drawn from p_t, and weights w = p_theta(x) / q(x):
+    With n points in all, drawn from p_t at theta_t, and weights w = p_theta(x) / q(x):
 
     kind : "plain": I = 1/n sum w f, with the measure q = p_t that each point was drawn from;
         "self-normalised": I = sum w f / sum w, with the same q;
@@ -66,7 +66,7 @@ class ImportanceSampling(Estimator["ImportanceSamplingFit"]):
 
 
 def _at_least_plain_error(errors: Array, f: Array, size: float) -> Array:
-    """Errors (n,) whose squares sum to a variance, raised to that of `size` values of f where these are few.
+    """Errors (n,) whose squares sum to a variance, at least the variance of `size` values of f where these are few.
 
     With all the weight on one point, the weighted values cannot differ, and their variance says nothing.
     """
@@ -88,14 +88,14 @@ def _check_saved(samples: Samples, **_: Any) -> None:
     "ImportanceSampling", check=_check_saved, samples=Instance(Samples), log_q=Numbers("n"), kind=Text(get_args(Kind))
 )
 class ImportanceSamplingFit(Fit):
-    """I over theta by importance sampling; see `Fit` for what it answers.
+    """I over theta by importance sampling; see `Fit` for its answers.
 
     The predictive distribution is Student-t. "plain" and "balance": the points of each theta are a stratum, the
-    variance is the sum of those of the strata, and the degrees of freedom are n less the number of strata; thetas with
+    variance is the sum over strata, and the degrees of freedom are n less the number of strata; thetas with
     one point form a stratum together (a single such theta joins the smallest stratum), which makes the variance a
     little too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
     estimated with the same weights: where a few points have almost all the weight it is too small, and
-    `effective_sample_size` shows it. If that is below five, the variance is at least that of as many values of f.
+    `effective_sample_size` shows it. If that is below five, the variance is at least the one of as many values of f.
 
     samples : thetas, points and values, with the measure of x at any theta.
     log_q : (n,), the log densities that weights divide by.
@@ -197,11 +197,7 @@ class ImportanceSamplingFit(Fit):
         return [
             *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
             f"Average of {self.samples.n_evaluations} values with weights {FORMULAS[self.kind]}.",
-            *(
-                []
-                if self.samples.log_weights is None
-                else ["The points, and the denominators, are those of proposals."]
-            ),
+            *([] if self.samples.log_weights is None else ["The points, and the denominators, belong to proposals."]),
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
             *saving_lines(self.samples),

@@ -53,7 +53,7 @@ class MonteCarlo(Estimator["MonteCarloFit"]):
     single=Boolean(only_if=("C", 1)),
 )
 class MonteCarloFit(Fit):
-    """I at the observed thetas by plain averages; see `Fit` for what it answers.
+    """I at the observed thetas by plain averages; see `Fit` for its answers.
 
     The predictive distribution at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the
     scale s_t / sqrt N_t (s_t the standard deviation of f there). Different thetas are independent. With N_t = 1 there

@@ -56,7 +56,7 @@ class Smoother(Immutable, ABC):
 
 
 class SmoothedFit(Fit, ABC):
-    """I over theta by a regression of plain averages; see `Fit` for what it answers.
+    """I over theta by a regression of plain averages; see `Fit` for its answers.
 
     The mean is W(theta) y, with weights W of the averages y, and its standard error is sigma |W(theta)|, with sigma^2
     the residual sum of squares over the residual degrees of freedom; the predictive distribution is Student-t with as

@@ -41,7 +41,7 @@ def fit_borrowing_stage_one(
 ) -> tuple[StageOne, Integers]:
     """Stage 1 with borrowed points, and the rows of the points that it used.
 
-    Its variances are those of the kernels, but at least what fits to halves of the points show: with so many points a
+    Its variances come from the kernels, but are at least what fits to halves of the points show: with so many points a
     kernel that is smoother than f, or one that rounding limits, is overconfident.
     """
     options = replace(options, drawn=False)

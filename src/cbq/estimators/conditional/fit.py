@@ -111,7 +111,7 @@ def _check_saved(
     shared=Boolean(),
 )
 class CBQFit(Fit):
-    """I over theta by conditional Bayesian quadrature; see `Fit` for what it answers.
+    """I over theta by conditional Bayesian quadrature; see `Fit` for its answers.
 
     stage1 : the integrals at the observed thetas, their weights, the kernels used.
     counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
@@ -174,7 +174,7 @@ class CBQFit(Fit):
         return (*super()._findings_about(samples), *shared_design(samples), *few)
 
     def _findings(self) -> tuple[Finding, ...]:
-        """The findings of stage 1, then those of the whole fit."""
+        """The findings of stage 1, then of the whole fit."""
         worst = max((posterior.readings[0].tau2 for posterior in self.posteriors if posterior.readings), default=1.0)
         if worst <= 9.0:  # residuals of three times their predicted size are worth a warning
             return (*self.stage1.findings, *self.own_findings)

@@ -75,9 +75,9 @@ class PaperCBQ(Estimator[CBQFit]):
         measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise; refused where one
         lengthscale of the grid cannot suit all coordinates of x, as on health: see `for_problem`.
     kernel_theta : None means Matern 3/2. A kernel whose lengthscales are given acts on theta that is not standardised.
-    lambdas : variances that stage 2 may add to those of all estimates, in units of the variance of the estimates.
+    lambdas : variances that stage 2 may add to the variances of all estimates, in units of the variance of the estimates.
     nugget : what stage 1 adds to the diagonal of its Gram matrix of unit amplitude. The paper's text has none: with 0
-        it is the smallest with which the matrix can be factored. 1e-6 is that of its authors' code for linear.
+        it is the smallest with which the matrix can be factored. 1e-6 is in its authors' code for linear.
     literal : whether to use the formulas as they are printed, in order to see what they cost:
 
         ====================  ==============================================  =========================================
@@ -89,7 +89,7 @@ class PaperCBQ(Estimator[CBQFit]):
         standard deviations   in units of f                                   in those of the standardised estimates
         ====================  ==============================================  =========================================
 
-        The last is that of circulating code, all others are printed. Printed initial errors are known for a kernel
+        The last is in circulating code, all others are printed. Printed initial errors are known for a kernel
         with one lengthscale; they may be too small for the rest of a variance, which is zero then.
 
     Examples
@@ -184,7 +184,7 @@ class PaperCBQ(Estimator[CBQFit]):
     def _stage_one(
         self, samples: Samples, parts: Sequence[PaperStageOne], processes: Sequence[PaperStageTwo]
     ) -> StageOne:
-        """Stage 1 of all outputs; the variances are in the units that those of stage 2 have."""
+        """Stage 1 of all outputs; the variances are in the units of stage 2."""
         units = [process.scale if self.literal else 1.0 for process in processes]
         mean = np.stack([part.mean for part in parts], axis=1)
         none = np.zeros_like(mean)
@@ -378,7 +378,7 @@ def fit_paper_stage_two(
 ) -> PaperStageTwo:
     """The likeliest process of the grid for the estimates of stage 1 at theta (T, p).
 
-    Lengthscales of the grid are those of standardised theta; a kernel whose lengthscales are given acts on theta.
+    Lengthscales of the grid are for standardised theta; a kernel whose lengthscales are given acts on theta.
     """
     centre, scale = float(np.mean(stage1.mean)), float(np.std(stage1.mean))
     if is_rounding(scale, stage1.mean):

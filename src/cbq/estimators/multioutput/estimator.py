@@ -136,7 +136,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
         return self._fit_grid(samples) if self._uses_grid(samples) else self._fit_points(samples)
 
     def _uses_grid(self, samples: Samples) -> bool:
-        """Whether the process is that of a design that all thetas share."""
+        """Whether the process stands on a design that all thetas share."""
         if self.structure != "auto":
             return self.structure == "kronecker"
         too_many = (

@@ -163,7 +163,7 @@ class ValuesAt:
     embedding=Numbers("T _"),
 )
 class MOBQFit(PooledFit):
-    """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
+    """I over theta by multi-output Bayesian quadrature; see `Fit` for its answers.
 
     The predictive distribution is a mixture of three Gaussians around the posterior mean of the best kernel. Their
     scale is the standard deviation of the posterior, with an amplitude at each theta that follows from how much the

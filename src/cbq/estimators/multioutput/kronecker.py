@@ -125,7 +125,7 @@ def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) ->
     findings=Many(Instance(Finding)),
 )
 class KroneckerFit(PooledFit):
-    """I over theta by multi-output Bayesian quadrature on a grid of thetas and points; see `Fit` for what it answers.
+    """I over theta by multi-output Bayesian quadrature on a grid of thetas and points; see `Fit` for its answers.
 
     Kernels act on the coordinates v in which all thetas have the same points: standard normal scores of x under the
     measure of its theta, or x itself where thetas share measure and points. The measure of x is needed at the observed
