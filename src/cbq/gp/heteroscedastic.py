@@ -9,10 +9,10 @@ leave of the variance, u = A k(z, z) - phi phi', counts as noise of each node (F
 variances stay honest, and with all nodes as landmarks nothing changes.
 
 The rest is linear regression on g = (phi, h), features and trend, with the noise variances D = u + v + lambda (T,) and
-a prior that is standard normal for the coefficients of phi and flat for the coefficients of h. The rows of the prior and those of
-the nodes, divided by sqrt(D), have the triangular factor R, by orthogonal transformations: normal equations would lose
-the digits of a trend that the features represent, too. With e = g R^-1, the weights of the nodes are e_theta e_t / D_t,
-and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
+a prior that is standard normal for the coefficients of phi and flat for the coefficients of h. The rows of the prior
+and the nodes, divided by sqrt(D), have the triangular factor R, by orthogonal transformations: normal equations would
+lose the digits of a trend that the features represent, too. With e = g R^-1, the weights of the nodes are e_theta e_t /
+D_t, and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class KLSMC(Estimator["KLSMCFit"]):
 
     The curve is c + g(theta), with an unknown constant c and g in the space of the kernel; it minimises the sum of
     squared residuals plus ridge |g|^2. In the language of Gaussian processes, ridge is lambda / A, the variance of an
-    average over the variance of I: the curve depends on their ratio alone. All averages count equally, whatever their N_t.
-    Those of points from a proposal q in place of the measure p are unbiased means of w f, w = p / q.
+    average over the variance of I: the curve depends on their ratio alone. All averages count equally, whatever their
+    N_t. Averages of points from a proposal q in place of the measure p are unbiased means of w f, w = p / q.
 
     Kernel, lengthscale and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which
     is exact and needs no refitting. Each output chooses for itself.

@@ -75,7 +75,7 @@ class PaperCBQ(Estimator[CBQFit]):
         measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise; refused where one
         lengthscale of the grid cannot suit all coordinates of x, as on health: see `for_problem`.
     kernel_theta : None means Matern 3/2. A kernel whose lengthscales are given acts on theta that is not standardised.
-    lambdas : variances that stage 2 may add to the variances of all estimates, in units of the variance of the estimates.
+    lambdas : variances that stage 2 may add to all estimates, in units of the variance of the estimates.
     nugget : what stage 1 adds to the diagonal of its Gram matrix of unit amplitude. The paper's text has none: with 0
         it is the smallest with which the matrix can be factored. 1e-6 is in its authors' code for linear.
     literal : whether to use the formulas as they are printed, in order to see what they cost:
