@@ -21,7 +21,6 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -33,8 +32,7 @@ import numpy as np
 import cbq
 from _common import TEST_SEED, OneThreadPool, positive_integer, print_record, share_inside, with_progress
 from _matrix import CASES
-from cbq.estimators.conditional import StageOneSelection, ThetaCalibration
-from cbq.estimators.conditional.stage_two import noise_reading
+from cbq.estimators.conditional import StageOneSelection
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
 from cbq.kernels.combinations import SumKernel
 
@@ -53,15 +51,6 @@ Score = dict[str, Any]
 
 def _own_noise(nodes: Any, near: Any) -> np.ndarray:
     return np.asarray(nodes.variance)
-
-
-def _no_shift(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> Any:
-    found = noise_reading(process, nodes, iid=iid, common=common)
-    return replace(found, shift=0.0, shift2=found.shift2 + found.shift**2)
-
-
-def _no_scale(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> Any:
-    return replace(noise_reading(process, nodes, iid=iid, common=common), tau2=1.0)
 
 
 def _no_sums(*given: Any, **options: Any) -> list[Any]:
@@ -102,19 +91,20 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
         ["Auto", "CBQ"],
         {"estimators.conditional.stage_two.smoothed_noise": _own_noise},
     ),
-    "CBQ: bias counts as error": (["Auto", "CBQ"], {"estimators.conditional.stage_two.noise_reading": _no_shift}),
-    "CBQ: errors as predicted": (["Auto", "CBQ"], {"estimators.conditional.stage_two.noise_reading": _no_scale}),
+    "CBQ: biases ignored": (["Auto", "CBQ"], {"estimators.conditional.stage_two.common_bias2": lambda *given: 0.0}),
+    "CBQ: amplitudes as predicted": (
+        ["Auto", "CBQ"],
+        {"estimators.conditional.stage_two.moved_amplitude": lambda weights, *given: np.ones((len(weights), 1))},
+    ),
+    "CBQ: no common error": (["CBQ"], {"calibration": cbq.Calibration(factor=2.0, common=0.0)}),
+    "CBQ: scale within a factor of 2.5": (["CBQ"], {"calibration": cbq.Calibration()}),
     "CBQ: own amplitude, few points": (["CBQ"], {"selection": StageOneSelection(few=0)}),
     "CBQ: families by mse^-1": (["CBQ"], {"selection": StageOneSelection(power=1.0)}),
     "CBQ: the best family alone": (["CBQ"], {"selection": StageOneSelection(power=200.0)}),
     "CBQ: 24 kernels at any N": (["CBQ"], {"selection": StageOneSelection(least=24)}),
     "CBQ: 2 kernels from N = 350 on": (["CBQ"], {"selection": StageOneSelection(least=2)}),
     "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
-    "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
-    "CBQ: no least noise of 2nd curve": (["CBQ"], {"calibration": ThetaCalibration(least_noise=0.0)}),
     "Auto: tails not left to CBQ": (["Auto"], {"estimators.auto.TAILS": np.inf}),
-    "Auto: 95% intervals compared": (["Auto"], {"estimators.auto.LEVEL": 0.95}),
-    "CBQ: no error of shared points": (["CBQ"], {"calibration": ThetaCalibration(common_error=0.0)}),
 }
 
 

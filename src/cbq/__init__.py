@@ -14,7 +14,6 @@ from cbq.estimators import (
     ImportanceSampling,
     MonteCarlo,
     StageOneSelection,
-    ThetaCalibration,
 )
 from cbq.fit import Fit, FitWarning, load
 from cbq.gp import Calibration, LandmarkSelection, Selection
@@ -47,7 +46,6 @@ __all__ = [
     "Samples",
     "Selection",
     "StageOneSelection",
-    "ThetaCalibration",
     "WorkerError",
     "__version__",
     "available_pairs",

@@ -154,12 +154,6 @@ def test_none_is_the_default_and_the_summary_says_what_was_borrowed():
     assert "Borrowing: stage 1 uses 20 points at each theta." in cbq.CBQ(borrow=20).fit(samples).summary()
 
 
-def test_the_estimated_bias_is_not_subtracted_since_the_points_are_no_draws_of_their_measure():
-    samples = problem().collect(10, 10, rng=0)
-    fit = cbq.CBQ(borrow=30).fit(samples)
-    assert all(reading.shift == 0 for posterior in fit.posteriors for reading in posterior.readings)
-
-
 def of_measure(measure):
     x = np.array([[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]])
     return cbq.Samples([0.0, 1.0], x, x**2, [measure, measure], depends_on_theta=False)

@@ -6,13 +6,12 @@ import pytest
 
 import cbq
 from cbq.common.arrays import blocks, evenly
-from cbq.estimators.conditional.stage_two import ThetaCalibration
 from cbq.estimators.multioutput.suggestion import Exploration
 from cbq.gp.landmarks import LandmarkSelection
 from cbq.gp.likelihood import LikelihoodOptions
 from cbq.runs.session import Pace
 
-OPTIONS = (LandmarkSelection, LikelihoodOptions, ThetaCalibration, Exploration, Pace)
+OPTIONS = (LandmarkSelection, LikelihoodOptions, Exploration, Pace)
 NAMES = [(kind, field.name) for kind in OPTIONS for field in fields(kind)]
 ids = [f"{kind.__name__}-{name}" for kind, name in NAMES]
 

@@ -275,8 +275,8 @@ def test_many_thetas_with_few_points_do_not_share_a_bias():
 def test_the_second_curve_moves_means_and_covariances_consistently():
     fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(100, 8, rng=1))
     posterior = fit.posteriors[0]
-    assert isinstance(posterior.correction, UnbiasedCurve)
-    assert 0 < posterior.correction.weight <= 1
+    assert isinstance(posterior.second, UnbiasedCurve)
+    assert 0 < posterior.second.weight <= 1
     theta = np.array([[80.0], [100.0], [120.0]])
     mean, std = fit.predict(theta, return_std=True)
     again, cov = fit.predict(theta, return_cov=True)
@@ -289,4 +289,4 @@ def test_the_second_curve_moves_means_and_covariances_consistently():
 @QUIET
 def test_designs_that_are_no_draws_have_no_second_curve():
     fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(60, 8, rng=1, design="sobol"))
-    assert fit.posteriors[0].correction is None
+    assert fit.posteriors[0].second is None

@@ -51,6 +51,7 @@ def test_with_all_nodes_as_landmarks_the_process_is_the_exact_one(kernel, degree
         assert_allclose(mine.mean, theirs.mean, atol=1e-9)
         assert_allclose(mine.variance, theirs.variance, atol=1e-9)
         assert_allclose(mine.weights, theirs.weights, atol=1e-7)
+        assert_allclose(theirs.weights_of(np.arange(3)), theirs.weights[:, :3], rtol=0.0)
         assert_allclose(mine.of(y), theirs.of(y), atol=1e-8)
         assert_allclose(mine.noise(v), theirs.noise(v), atol=1e-9)
 
@@ -62,6 +63,7 @@ def test_weights_say_what_values_and_noise_add(joint):
     at = LandmarkGP(given, theta, y, v, Landmarks(given, theta, v)).predict(thetas(theta), joint=joint)
     assert at.e.shape[1] < T
     assert_allclose(at.of(v), at.weights @ v, rtol=1e-9)
+    assert_allclose(at.weights_of(np.array([2, 0])), at.weights[:, [2, 0]], rtol=1e-12)
     noise = (at.weights * (v + given.noise)) @ at.weights.T
     assert_allclose(at.noise(v), noise if joint else np.diagonal(noise), rtol=1e-9, atol=1e-12)
 

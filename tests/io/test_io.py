@@ -976,7 +976,7 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 11, "has version 11 of its format, but this cbq reads version 10: .*install --upgrade cbq"),
+    "newer": (("version",), 12, "has version 12 of its format, but this cbq reads version 11: .*install --upgrade cbq"),
     "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit and save again"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
@@ -1381,7 +1381,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 10: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 11: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

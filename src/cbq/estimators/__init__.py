@@ -6,7 +6,7 @@ from cbq.estimators.baselines.importance_sampling import ImportanceSampling, Imp
 from cbq.estimators.baselines.kernel_least_squares import KLSMC, KLSMCFit
 from cbq.estimators.baselines.least_squares import LSMC, LSMCFit
 from cbq.estimators.baselines.monte_carlo import MonteCarlo, MonteCarloFit
-from cbq.estimators.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ, StageOneSelection, ThetaCalibration
+from cbq.estimators.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ, StageOneSelection
 from cbq.estimators.conditional.fit import best_thetas
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.estimators.multioutput import MOBQ, KroneckerFit, MOBQFit

@@ -18,7 +18,6 @@ from cbq.samples import Samples
 
 COMPARED_THETAS = 100  # at most
 TAILS = 1.5  # the stretch of CBQ's standard deviations for the tails, beyond which one process would be overconfident
-LEVEL = 0.5  # of the intervals that are compared: an error is as likely below their half-width as above it
 
 
 @estimator("auto", title="chosen for the samples", order=10)
@@ -27,8 +26,8 @@ class Auto(Estimator[CBQFit | PooledFit]):
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
-    `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the half-width of 50% intervals, at the observed
-    thetas and between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow
+    `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the standard deviation, at the observed thetas and
+    between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow
     for what lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and where each
     theta has one, they cannot show it its error: MOBQ is chosen. docs/theory/estimators.md has measured how well this
     chooses.
@@ -64,7 +63,7 @@ class Auto(Estimator[CBQFit | PooledFit]):
         if samples.n_evaluations == samples.T:
             return pooled.with_choice("Chose MOBQ. One value at each theta cannot show CBQ how large its error is.")
         theta = _compared_thetas(samples)
-        ratio = float(np.exp(np.mean(np.log(_half_widths(pooled, theta)) - np.log(_half_widths(plain, theta)))))
+        ratio = float(np.exp(np.mean(np.log(_errors(pooled, theta)) - np.log(_errors(plain, theta)))))
         compared = f"MOBQ's predicted error is {ratio:.2g} times CBQ's."
         if ratio <= 1:
             return pooled.with_choice(f"Chose MOBQ. {compared}")
@@ -92,7 +91,7 @@ def _compared_thetas(samples: Samples) -> Array:
     return both
 
 
-def _half_widths(fit: Fit, theta: Array) -> Array:
-    """The root mean squares (C,) of the half-widths of intervals at thetas (M, p)."""
-    low, high = (end.reshape(len(theta), -1) for end in fit._quiet.interval(theta, LEVEL))
-    return np.asarray(np.maximum(np.sqrt(np.mean((0.5 * (high - low)) ** 2, axis=0)), np.finfo(float).tiny))
+def _errors(fit: Fit, theta: Array) -> Array:
+    """The root mean squares (C,) of predicted errors at thetas (M, p)."""
+    _, std = fit._quiet.predict(theta, return_std=True)
+    return np.asarray(np.maximum(np.sqrt(np.mean(std.reshape(len(theta), -1) ** 2, axis=0)), np.finfo(float).tiny))

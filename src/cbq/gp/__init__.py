@@ -15,7 +15,7 @@ search: the algorithms that look for hyperparameters.
 """
 
 from cbq.gp.acquisition import Gain, disagreement
-from cbq.gp.calibration import Calibration, LocalAmplitude
+from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.heteroscedastic import (
     MAX_EXACT_NODES,
@@ -60,6 +60,7 @@ __all__ = [
     "LANDMARKS",
     "MAX_EXACT_NODES",
     "MAX_LOG_LENGTHSCALE",
+    "MIN_GROUPS",
     "NOT_LEARNT",
     "VALUES_PER_LENGTHSCALE",
     "ZERO",
@@ -110,6 +111,7 @@ __all__ = [
     "landmarks_for",
     "left_out_points",
     "left_out_residuals",
+    "moved_amplitude",
     "polynomial_basis",
     "processes_of",
     "theta_gp",

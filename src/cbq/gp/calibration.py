@@ -104,8 +104,7 @@ class LocalAmplitude:
         weights = self._given.functionals(mu).weights
         found = []
         if not self._left_out:
-            squares = weights**2
-            found.append(_ratio(squares @ self._process.residuals**2, squares @ (1.0 / self._process.precision)))
+            found.append(moved_amplitude(weights, self._process.residuals, self._process.precision))
         for groups in self._left_out:
             moves, variances = zip(*(group.move(weights) for group in groups), strict=True)
             found.append(_ratio(np.sum(np.square(moves), axis=0), np.sum(variances, axis=0)))
@@ -131,6 +130,15 @@ class Increments:
         w = np.abs(weights)
         expected, *observed = (np.sum((w @ pairs) * w, axis=1) for pairs in (self._expected, *self._observed))
         return _ratio(np.stack(observed, axis=1), expected)
+
+
+def moved_amplitude(weights: Array, residuals: Array, precision: Array) -> Array:
+    """The amplitudes (M, C) of integrals with these weights (M, n), by their moves when single values are left out.
+
+    residuals: (n, C), of the values that are left out. precision: (n,), the inverses of their variances.
+    """
+    squares = weights**2
+    return _ratio(squares @ residuals**2, squares @ (1.0 / precision))
 
 
 def likeliest_amplitude(given: ExactGP | SubsetGP) -> Array:

@@ -24,7 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq.common import LARGEST, ROUNDING, Array, Booleans, blocks, evenly, require_memory
+from cbq.common import LARGEST, ROUNDING, Array, Booleans, Integers, blocks, evenly, require_memory
 from cbq.gp.process import Process
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
@@ -160,6 +160,9 @@ class Prediction(Protocol):
     def of(self, values: Array) -> Array:
         """The sums (M,) of values (T,) with the weights."""
 
+    def weights_of(self, rows: Integers) -> Array:
+        """The weights (M, m) of some nodes."""
+
     def noise(self, noise: Array) -> Array:
         """What noise variances (T,) of the nodes and lambda add: weights diag(noise + lambda) weights' or its
         diagonal, (M, M) or (M,) as the variance.
@@ -177,6 +180,9 @@ class ExactPrediction:
 
     def of(self, values: Array) -> Array:
         return self.weights @ values
+
+    def weights_of(self, rows: Integers) -> Array:
+        return self.weights[:, rows]
 
     def noise(self, noise: Array) -> Array:
         total = noise + self.own_noise
@@ -307,6 +313,9 @@ class LandmarkPrediction:
     @property
     def weights(self) -> Array:
         return (self.e @ self.process.e.T) / self.process.D
+
+    def weights_of(self, rows: Integers) -> Array:
+        return (self.e @ self.process.e[rows].T) / self.process.D[rows]
 
     def of(self, values: Array) -> Array:
         return self.e @ self.process.projected(values)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from cbq._version import __version__
 from cbq.io.fields import Field, IncompatibleFile, Integer, Location, Record, Text, Values
 
-VERSION = 10  # of the format: raised when other versions of cbq would misread a file
+VERSION = 11  # of the format: raised when other versions of cbq would misread a file
 ENTRY_START, ENTRY_NAME_AT = b"PK\x03\x04", 30  # of an entry of a zip archive: its first bytes, and where its name is
 CHECKSUM_SIZE = 2 * sha256().digest_size  # hexadecimal digits
 BLOCK_SIZE = 2**20  # bytes in memory at a time, for the checksum

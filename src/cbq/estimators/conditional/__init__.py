@@ -5,6 +5,5 @@ from cbq.estimators.conditional.estimator import CBQ
 from cbq.estimators.conditional.fit import CBQFit, LeaveOneOut
 from cbq.estimators.conditional.paper import PaperCBQ
 from cbq.estimators.conditional.stage_one_data import StageOne
-from cbq.estimators.conditional.stage_two import ThetaCalibration
 
-__all__ = ["CBQ", "CBQFit", "LeaveOneOut", "PaperCBQ", "StageOne", "StageOneSelection", "ThetaCalibration"]
+__all__ = ["CBQ", "CBQFit", "LeaveOneOut", "PaperCBQ", "StageOne", "StageOneSelection"]

@@ -15,7 +15,6 @@ from cbq.common import Array, Integers, between_0_and_1, evenly, require_memory
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.estimators.conditional.stage_two import (
     NodeEstimates,
-    ThetaCalibration,
     ThetaPosterior,
     require_memory_for_stage_two,
 )
@@ -36,7 +35,7 @@ from cbq.fit import (
     shared_design,
     thetas_between,
 )
-from cbq.gp import GPPrior
+from cbq.gp import Calibration, GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Design, Samples, equal_rows, find_thetas
 
@@ -63,6 +62,11 @@ class LeaveOneOut:
     def standardised(self) -> Array:
         """Residuals in units of their standard deviation: of size 1 where noise and kernel are right."""
         return np.asarray(self.residual / self.std)
+
+    @property
+    def sizes(self) -> Array:
+        """The root mean squares of standardised residuals, () or (C,)."""
+        return np.asarray(np.sqrt(np.mean(self.standardised**2, axis=0)))
 
     def coverage(self, level: float = 0.95) -> float:
         """The share of nodes inside their predictive interval."""
@@ -102,7 +106,7 @@ def _check_saved(
     stage1=Instance(StageOne),
     priors=Many(Many(Instance(GPPrior), least=1), "C"),
     design=Text(get_args(Design)),
-    calibration=Optional(Instance(ThetaCalibration)),
+    calibration=Optional(Instance(Calibration)),
     settings=Texts(),
     findings=Many(Instance(Finding)),
     counts=Numbers("T", int, least=1),
@@ -139,7 +143,7 @@ class CBQFit(Fit):
         priors: Sequence[Sequence[GPPrior]],
         *,
         design: Design,
-        calibration: ThetaCalibration | None,
+        calibration: Calibration | None,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
         counts: Integers | None = None,
@@ -175,12 +179,13 @@ class CBQFit(Fit):
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then of the whole fit."""
-        worst = max((posterior.readings[0].tau2 for posterior in self.posteriors if posterior.readings), default=1.0)
-        if worst <= 9.0:  # residuals of three times their predicted size are worth a warning
+        several = self.calibrate and len(self.theta) > 1
+        worst = float(np.max(self.leave_one_out().sizes)) if several else 1.0
+        if worst <= 3.0:  # residuals of three times their predicted size are worth a warning
             return (*self.stage1.findings, *self.own_findings)
         text = (
-            f"thetas that are left out differ from what all others predict {np.sqrt(worst):.2g} times as much as "
-            f"expected; intervals are widened by that factor."
+            f"thetas that are left out differ from what all others predict {worst:.2g} times as much as expected; "
+            f"intervals are scaled to match."
         )
         return (*self.stage1.findings, *self.own_findings, Finding("leave-one-out", text))
 
@@ -210,9 +215,6 @@ class CBQFit(Fit):
     @property
     def _width(self) -> int:
         return max(posterior.process.width for posterior in self.posteriors)
-
-    def _joint_matrices(self, *, drawn: bool) -> int:
-        return len(self._outputs) * self.calibrate + super()._joint_matrices(drawn=drawn)  # a mixture of two components
 
     def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
         """The weights of all values of f in the plain posterior mean at theta, stage 1 and stage 2 together.
@@ -262,8 +264,10 @@ class CBQFit(Fit):
         if self.rows is not None:
             lines.append(f"Borrowing: stage 1 uses {count_range(self.stage1.counts)} points at each theta.")
         lines += per_output([self._described(c) for c in self._outputs], self)
-        kind = "a calibrated mixture of Student-t distributions" if self.calibrate else "Gaussian, not calibrated"
-        return [*lines, f"Predictive distribution: {kind}."]
+        if self.theta_calibration is None:
+            return [*lines, "Predictive distribution: normal, not calibrated."]
+        factor = self.theta_calibration.factor
+        return [*lines, f"Predictive distribution: normal, with a scale that is known within a factor of {factor:g}."]
 
     def _described(self, c: int) -> list[str]:
         """Lines about output c."""
@@ -292,9 +296,8 @@ class CBQFit(Fit):
         if len(self.theta) > 1:
             Qy, diagonal = posterior.process.leave_one_out()
             loo = LeaveOneOut(Qy / diagonal, 1.0 / np.sqrt(diagonal))
-            size = np.sqrt(np.mean(loo.standardised**2))
             lines.append(
-                f"  Leave-one-theta-out residuals (not calibrated): {size:.2g} times their predicted size, "
+                f"  Leave-one-theta-out residuals (not calibrated): {loo.sizes:.2g} times their predicted size, "
                 f"{loo.coverage(0.95):.0%} inside 95% intervals."
             )
         return lines

@@ -26,8 +26,7 @@ from cbq.estimators.conditional.candidates import (
     weigh,
 )
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne, concatenated
-from cbq.estimators.conditional.stage_two import ThetaCalibration
-from cbq.fit import Finding, for_some, outer_share, outermost_sets
+from cbq.fit import HEAVY_SHARE, Finding, for_some, outer_share, outermost_sets
 from cbq.gp import (
     FLAT,
     MAX_LOG_LENGTHSCALE,
@@ -59,8 +58,7 @@ class StageOneOptions:
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
     selection: StageOneSelection = field(default_factory=StageOneSelection)
-    # None for the variances of a Gaussian in place of a Student-t distribution, with tails not looked at
-    calibration: ThetaCalibration | None = field(default_factory=ThetaCalibration)
+    calibrate: bool = True  # False for the variances of a Gaussian in place of a Student-t, with tails not looked at
     drawn: bool = True  # whether the points are draws of their measures, which go on beyond the outermost of them
 
     @property
@@ -234,14 +232,14 @@ def _averaged(
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
     stretch = np.ones(mean.shape[1])
-    if options.calibration is not None and samples.design != "adaptive":
+    if options.calibrate and samples.design != "adaptive":
         # With few points and a pooled amplitude, no worse than a weighted average of draws of f.
         within = np.sum((samples.table - average(samples.table)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
         variance = np.where(counts < options.selection.few, np.minimum(variance, draws), variance)
-    if options.calibration is not None and options.drawn and samples.drawn:
+    if options.calibrate and options.drawn and samples.drawn:
         z = standardised_residuals(result, weights, amplitude, samples)
-        stretch = tail_stretch(z, result.varies[0], samples, options.calibration)
+        stretch = tail_stretch(z, result.varies[0], samples)
         findings = [*findings, *tail_findings(stretch)]
     bias = mean - average(np.sum(weights.without * left_out, axis=0) + e)
     # Points at an atom predict each other without error, and one that is alone at its atom has all of the bias.
@@ -275,7 +273,7 @@ def standardised_residuals(
     return np.asarray(weights.residuals / np.sqrt(np.maximum(predicted, np.finfo(float).tiny)))
 
 
-def tail_stretch(z: Array, varies: Array, samples: Samples, how: ThetaCalibration) -> Array:
+def tail_stretch(z: Array, varies: Array, samples: Samples) -> Array:
     """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
 
     z: (n, C), standardised leave-one-out residuals. varies: (T, C), whether f does, from 0 to 1. Where f grows towards
@@ -283,20 +281,34 @@ def tail_stretch(z: Array, varies: Array, samples: Samples, how: ThetaCalibratio
     because the amplitude is that of the tails; and f varies at the outermost points more than at all others. What lies
     beyond them is as badly foreseen as they were.
     """
-    found = [_tail_stretch(z, varies, samples, outer, how) for outer in outermost_sets(samples)]
+    found = [_tail_stretch(z, varies, samples, outer) for outer in outermost_sets(samples)]
     return np.asarray(np.max(found, axis=0))
 
 
-def _tail_stretch(z: Array, varies: Array, samples: Samples, outer: Booleans, how: ThetaCalibration) -> Array:
-    """The factor (C,) from one set of outermost points (n,)."""
+def _tail_stretch(
+    z: Array,
+    varies: Array,
+    samples: Samples,
+    outer: Booleans,
+    *,
+    ratios: tuple[float, float] = (3.0, 5.0),
+    shares: tuple[float, float] = (1.25, HEAVY_SHARE),
+    stretch: float = 0.5,
+) -> Array:
+    """The factor (C,) from one set of outermost points (n,).
+
+    ratios: of the sizes of standardised residuals, the outermost to all others, between which the factor rises from
+        none to all. shares: the same for the share of the outermost points in the variance of f, in units of that of a
+        linear f. stretch: the factor is this share of the ratio.
+    """
     if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < 8:  # too few to compare their sizes
         return np.ones(z.shape[1])
     size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]
     tiny = np.finfo(float).tiny
     ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
     share = outer_share(samples, outer, varies)
-    power = _between(ratio, how.tail_ratios) * _between(share, how.tail_shares)
-    return np.asarray(np.maximum(how.tail_stretch * ratio, 1.0) ** power)
+    power = _between(ratio, ratios) * _between(share, shares)
+    return np.asarray(np.maximum(stretch * ratio, 1.0) ** power)
 
 
 def _between(values: Array, ends: tuple[float, float]) -> Array:
@@ -341,7 +353,7 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     common = np.sum(result.varies * result.energy, axis=1, keepdims=True) / np.maximum(pooled, 1)
     varies = np.where(few, 0.0, result.varies)
     amplitude = varies * result.energy / np.maximum(own, 1) + (1.0 - varies) * common
-    if options.calibration is None:
+    if not options.calibrate:
         return amplitude, np.ones((len(counts), 1))
     nu = np.maximum(np.where(few, np.sum(own), own), 3.0)
     return amplitude, nu / (nu - 2.0)

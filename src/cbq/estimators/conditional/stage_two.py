@@ -1,11 +1,10 @@
 """Stage 2: a Gaussian process over theta through the estimates of stage 1, with calibrated intervals.
 
 The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
-true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each from
-the data: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1, estimated
-by leaving out points, have a common part that is subtracted (iid points) or added to the error (other designs); and the
-noise has two readings, the variances of stage 1 and their averages over neighbouring thetas: the predictive
-distribution is the mixture of both.
+true. None of this holds, and its intervals are too short. The calibrated predictive distribution has the same mean, and
+its scale is from the data: noise variances are averages over neighbouring thetas; the amplitude at each theta follows
+from how far the prediction moves when thetas are left out; and the part of the biases of stage 1, estimated by leaving
+out points, that thetas have in common is an error. `gp.calibration` has the rest, which all estimators share.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from cbq.common import Array, Integers, check_fields, evenly, is_number, is_range
-from cbq.fit import HEAVY_SHARE, PredictiveDistribution
+from cbq.common import Array, Integers, evenly
+from cbq.fit import PredictiveDistribution
 from cbq.gp import (
     MAX_EXACT_NODES,
+    MIN_GROUPS,
+    Calibration,
     CandidateKernel,
     GPPrior,
     Landmarks,
@@ -30,58 +31,13 @@ from cbq.gp import (
     Trend,
     fit_priors,
     landmarks_for,
+    moved_amplitude,
     theta_gp,
 )
-from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, standard_kernels
 from cbq.linalg.engines import require_matrices
 
-
-@saved(
-    "ThetaCalibration",
-    significance=Number(least=0.0, null=np.inf),
-    least_noise=Number(least=0.0),
-    common_error=Number(least=0.0),
-    tail_ratios=Many(Number()),
-    tail_shares=Many(Number()),
-    tail_stretch=Number(least=0.0),
-)
-@dataclass(frozen=True)
-class ThetaCalibration:
-    """How calibrated intervals differ from those of the plain posterior; docs/theory/calibration.md explains each step.
-
-    significance : the second curve, through unbiased estimates, counts from a mean squared difference of so many times
-        its variance on: 1, as a difference beyond its expected size is a bias of the first curve. Infinite for no
-        second curve: 300 thetas with 8 points each then share a bias of up to three times the error.
-    least_noise : the noise of that curve is at least this share of the variances of stage 1. Residuals vanish where all
-        values at a theta are equal, and rare events then fail without it (95% intervals cover 0.88 in place of 0.99).
-    common_error : where thetas share their points, the size of the error that all have in common, in units of the own
-        error of each: 1, as nothing is known about it.
-    tail_ratios : where the tails carry the answer, standardised residuals of the outermost points are larger than
-        those of all others. The stretch rises from none to all between these two ratios.
-    tail_shares : the same for the share of the outermost points in the variance of f, in units of that of a linear f.
-    tail_stretch : the factor of standard deviations is this share of the ratio. With 0 tails are not looked at.
-
-    Examples
-    --------
-    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
-    >>> fit = cbq.CBQ(calibration=cbq.ThetaCalibration(tail_stretch=0.0)).fit(samples)
-    >>> float(fit.stage1.stretch[0])
-    1.0
-    """
-
-    significance: float = 1.0
-    least_noise: float = 0.25
-    common_error: float = 1.0
-    tail_ratios: tuple[float, float] = (3.0, 5.0)
-    tail_shares: tuple[float, float] = (1.25, HEAVY_SHARE)
-    tail_stretch: float = 0.5
-
-    def __post_init__(self) -> None:
-        names = ("significance", "least_noise", "common_error", "tail_stretch")
-        check_fields(self, names, "a number, zero or more", lambda value: is_number(value, 0.0, np.inf))
-        ascending = "two ascending numbers, zero or more, in a tuple"
-        check_fields(self, ("tail_ratios", "tail_shares"), ascending, lambda value: is_range(value, 0.0))
+SOME_THETAS = 20  # of the observed ones, over which scales are averaged
 
 
 @dataclass(frozen=True)
@@ -177,24 +133,29 @@ class NodeEstimates:
         """The process that has the prior, given the estimates with noise variances (T,)."""
         return theta_gp(prior, self.theta, self.mean, noise, landmarks)
 
-    @property
-    def unbiased(self) -> Array:
-        """Unbiased estimates of I (T,), from leaving out one point at a time; those of iid points alone are."""
-        return self.mean - self.bias
-
 
 @dataclass(frozen=True, eq=False)
-class NoiseReading:
-    """One reading of the noise at the nodes.
+class Curve:
+    """I over theta by one process, with squared scales from the data.
 
-    noise: (T,), its variances. tau2: the factor of all variances. shift: the common bias to subtract, in units of the
-    standard deviations. shift2: the variance of what is left of it, in the same units squared.
+    noise: (T,), its variances at the nodes. amplitude: at each prediction. in_common: the variance of an error that all
+    thetas have in common, in units of the noise.
     """
 
+    process: ThetaGP
     noise: Array
-    tau2: float
-    shift: float
-    shift2: float
+    amplitude: ThetaAmplitude
+    in_common: float = 0.0
+
+    def at(self, theta: Array, *, joint: bool = False) -> tuple[Array, Array]:
+        """The means (M,) at theta (M, p), and their squared scales (M,) or, where they are `joint`, (M, M)."""
+        at = self.process.predict(theta, joint=joint)
+        scale2 = at.noise(self.noise)
+        scale2 += at.variance
+        root = np.sqrt(self.amplitude(at))
+        scale2 *= np.outer(root, root) if joint else root**2
+        scale2 += _squared(at.of(np.sqrt(self.noise)), joint, self.in_common)
+        return at.mean, scale2
 
 
 class ThetaPosterior:
@@ -211,48 +172,45 @@ class ThetaPosterior:
         nodes: NodeEstimates,
         *,
         iid: bool,
-        calibration: ThetaCalibration | None,
+        calibration: Calibration | None,
         shared: bool = False,
     ) -> None:
         best = max(priors, key=lambda prior: prior.evidence)
-        self.nodes, self.landmarks = nodes, nodes.landmarks(best)
-        self.readings: list[NoiseReading] = []
-        self.correction: UnbiasedCurve | None = None
+        self.nodes, self.calibration, self.landmarks = nodes, calibration, nodes.landmarks(best)
         if calibration is None:
             self.process = nodes.process(best, nodes.variance, self.landmarks)
             return
-        iid = iid and not shared
         near = nearest_nodes(ThetaCoordinates.standard(nodes.theta, best.coordinates.logs)(nodes.theta))
-        # Every process has a large matrix: the one of the second reading goes before the one that stays is made. Where
-        # thetas share points, that reading takes their errors for the same one.
-        other = nodes.process(best, smoothed_noise(nodes, near), self.landmarks)
-        smoothed = noise_reading(other, nodes, iid=iid, common=float(shared))
-        del other
+        noise = smoothed_noise(nodes, near)
+        # Every process has a large matrix: this one goes before the one that stays is made.
+        amplitude = ThetaAmplitude(nodes.process(best, noise, self.landmarks), calibration.points)
         self.process = nodes.process(best, nodes.variance, self.landmarks)
-        self.readings = [noise_reading(self.process, nodes, iid=iid), smoothed]
-        if iid and len(nodes.mean) > 1:
-            some = evenly(len(nodes.mean), 500)  # thetas are enough to compare the two curves at
-            first = self.predictive(nodes.theta[some]).mean
-            self.correction = unbiased_curve(best, nodes, self.landmarks, near, some, first, calibration)
+        in_common = common_bias2(nodes, noise) + nodes.stretch**2 - 1.0 + float(shared)
+        self.first, self.second = Curve(self.process, noise, amplitude, in_common), None
+        if iid and not shared and len(nodes.mean) > 1:
+            self.second = unbiased_curve(best, nodes, self.landmarks, near, self.first, calibration)
+        some = nodes.theta[evenly(len(nodes.theta), SOME_THETAS)]
+        self._average_scale = float(np.mean(np.sqrt(self._at(some, joint=False)[1])))
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
-        at = self.process.predict(theta, joint=joint)
-        if not self.readings:
-            spread = at.noise(self.nodes.variance) + at.variance
-            return PredictiveDistribution(at.mean[None], spread[None], np.inf)
-        locations = np.empty((len(self.readings), len(theta)))
-        scales2 = np.empty((len(self.readings), *at.variance.shape))
-        for j, reading in enumerate(self.readings):
-            locations[j], scales2[j] = _component(at, reading, joint=joint)
-        if self.correction is not None:
-            self.correction.apply(theta, locations, scales2, joint=joint)
-        # With three degrees of freedom more than thetas, one theta has a variance, too.
-        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + 3.0)
+        if self.calibration is None:
+            at = self.process.predict(theta, joint=joint)
+            return PredictiveDistribution(at.mean[None], (at.noise(self.nodes.variance) + at.variance)[None], np.inf)
+        mean, scale2 = self._at(theta, joint=joint)
+        scale2 += (self.calibration.common * self._average_scale) ** 2
+        ratios2 = self.calibration.ratios2
+        locations = np.broadcast_to(mean, (len(ratios2), len(mean)))
+        return PredictiveDistribution(locations, np.multiply.outer(ratios2, scale2), np.inf)
+
+    def _at(self, theta: Array, *, joint: bool) -> tuple[Array, Array]:
+        """The means (M,) of both curves at theta (M, p), and their squared scales, (M,) or (M, M)."""
+        mean, scale2 = self.first.at(theta, joint=joint)
+        return (mean, scale2) if self.second is None else self.second.mixed(theta, mean, scale2, joint=joint)
 
 
 @dataclass(frozen=True, eq=False)
-class UnbiasedCurve:
+class UnbiasedCurve(Curve):
     """A second curve, through unbiased estimates of I, and how far it is to be believed.
 
     At each theta the average of f less its prediction from the other points, added to the integral of that prediction,
@@ -263,24 +221,36 @@ class UnbiasedCurve:
     by the error of this one, unless the other is biased.
     """
 
-    process: ThetaGP
-    reading: NoiseReading
     weight: float = 1.0
 
-    def at(self, theta: Array, *, joint: bool = False) -> tuple[Array, Array]:
-        """The means (M,) of this curve at theta (M, p), and their squared scales, (M,) or (M, M)."""
-        return _component(self.process.predict(theta, joint=joint), self.reading, joint=joint)
+    def mixed(self, theta: Array, mean: Array, scale2: Array, *, joint: bool) -> tuple[Array, Array]:
+        """The means (M,) and squared scales (M,) or (M, M) of another curve at theta (M, p), moved towards this one."""
+        own, own2 = self.at(theta, joint=joint)
+        w, apart = self.weight, own - mean
+        scale2 *= 1.0 - w
+        scale2 += w * own2
+        scale2 += _squared(apart, joint, w * (1.0 - w))
+        return mean + w * apart, scale2
 
-    def apply(self, theta: Array, locations: Array, scales2: Array, *, joint: bool) -> None:
-        """Move the components of a mixture at theta (M, p), (J, M) and (J, M) or (J, M, M), towards this curve."""
-        mean, own = self.at(theta, joint=joint)
-        w = self.weight
-        for location, scale2 in zip(locations, scales2, strict=True):
-            apart = mean - location
-            scale2 *= 1.0 - w
-            scale2 += w * own
-            scale2 += _squared(apart, joint, w * (1.0 - w))
-            location += w * apart
+
+class ThetaAmplitude:
+    """The amplitude at each prediction, by its moves when single thetas are left out of a process.
+
+    most: thetas whose moves count; of more, so many evenly spaced ones serve.
+    """
+
+    def __init__(self, process: ThetaGP, most: int) -> None:
+        T = len(process.v)
+        self._rows = evenly(T, most) if T >= MIN_GROUPS else None
+        if self._rows is not None:
+            Qy, precision = (each[self._rows] for each in process.leave_one_out())
+            self._residuals, self._precision = (Qy / precision)[:, None], precision
+
+    def __call__(self, at: Prediction) -> Array:
+        """The amplitudes (M,) of a prediction; 1 where thetas are too few."""
+        if self._rows is None:
+            return np.ones(len(at.mean))
+        return moved_amplitude(at.weights_of(self._rows), self._residuals, self._precision)[:, 0]
 
 
 def unbiased_curve(
@@ -288,34 +258,46 @@ def unbiased_curve(
     nodes: NodeEstimates,
     landmarks: Landmarks | None,
     near: Integers,
-    some: Integers,
-    other: Array,
-    how: ThetaCalibration,
+    other: Curve,
+    calibration: Calibration,
+    *,
+    least_noise: float = 0.25,
+    compared: int = 500,
 ) -> UnbiasedCurve | None:
     """The curve through the unbiased estimates at the nodes; None where it has no weight.
 
-    near: (T, k), the nearest nodes of each. other: (m,), the means of the first curve at some of the nodes (m,), where
-    the two are compared.
+    near: (T, k), the nearest nodes of each. other: the first curve. least_noise: the noise is at least this share of
+    the variances of stage 1. Residuals vanish where all values at a theta are equal, and rare events then fail without
+    it (95% intervals cover 0.88 in place of 0.99). compared: the largest number of nodes at which curves are compared.
     """
     # Both are averages over neighbours: weights that depend on the own error would be a bias of the curve.
-    noise, least = (np.mean(each[near], axis=1) for each in (nodes.spread2, how.least_noise * nodes.variance))
+    noise, least = (np.mean(each[near], axis=1) for each in (nodes.spread2, least_noise * nodes.variance))
     noise = np.maximum(noise, least)
-    estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
-    process = estimates.process(prior, noise, landmarks)
-    curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False))
-    mean, own = curve.at(nodes.theta[some])
-    apart2 = float(np.mean((mean - other) ** 2))
-    weight = max(0.0, 1.0 - how.significance * float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
+    process = replace(nodes, mean=nodes.mean - nodes.bias).process(prior, noise, landmarks)
+    curve = UnbiasedCurve(process, noise, ThetaAmplitude(process, calibration.points))
+    some = nodes.theta[evenly(len(nodes.mean), compared)]
+    mean, own = curve.at(some)
+    apart2 = float(np.mean((mean - other.process.mean(some)) ** 2))
+    weight = max(0.0, 1.0 - float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
     return replace(curve, weight=weight) if weight > 0 else None
 
 
 def smoothed_noise(nodes: NodeEstimates, near: Integers) -> Array:
-    """The noise variances (T,) of the second reading: the larger of two sizes of the errors, averaged over neighbours.
+    """The larger of two sizes of the errors, averaged over neighbours: noise variances (T,).
 
     near: (T, k), the nearest nodes of each. A variance from N points is one random draw of the size of the error, small
     exactly where the points missed what matters.
     """
     return np.asarray(np.mean(np.maximum(nodes.variance, nodes.spread2)[near], axis=1))
+
+
+def common_bias2(nodes: NodeEstimates, noise: Array) -> float:
+    """The square of the bias that thetas share, in units of noise variances (T,), less its part by chance."""
+    T, size = len(noise), np.sqrt(noise)
+    if T == 1:
+        return 0.0
+    ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
+    return max(0.0, float(np.mean(ratio)) ** 2 - float(np.var(ratio, ddof=1)) / T)
 
 
 def nearest_nodes(z: Array, most: int = 2**22) -> Integers:
@@ -335,39 +317,6 @@ def nearest_nodes(z: Array, most: int = 2**22) -> Integers:
         distance2 = np.sum((z[rows, None, :] - z[None, :, :]) ** 2, axis=-1)
         found[rows] = np.argsort(distance2, axis=1, kind="stable")[:, :k]
     return found
-
-
-def noise_reading(process: ThetaGP, nodes: NodeEstimates, *, iid: bool, common: float = 0.0) -> NoiseReading:
-    """The reading of the noise that a process has: what residuals over thetas and biases say about it.
-
-    common: the variance, in units of the noise, of an error that all thetas have in common besides.
-    """
-    T, noise = len(process.v), process.v
-    common += nodes.stretch**2 - 1.0
-    if T == 1:
-        return NoiseReading(noise, 1.0, 0.0, common)
-    Qy, diagonal = process.leave_one_out()
-    z2 = float(np.sum(Qy**2 / diagonal)) / max(T - process.prior.n_fitted, 1)
-    # Small residuals do not show an error that thetas have in common. Variances are lowered by the root of what the
-    # residuals ask for, and only where a second curve would find such an error.
-    tau2 = max(z2, float(np.sqrt(z2)) if iid else 1.0)
-    size = np.sqrt(noise)
-    ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
-    bias, se2 = float(np.mean(ratio)), float(np.var(ratio, ddof=1)) / T
-    share = max(0.0, 1.0 - se2 / bias / bias) if bias else 0.0  # of the bias that is not chance
-    if not iid:
-        return NoiseReading(noise, tau2, 0.0, share * bias**2 + common)
-    return NoiseReading(noise, tau2, share * bias, share * se2 + common)
-
-
-def _component(at: Prediction, reading: NoiseReading, *, joint: bool) -> tuple[Array, Array]:
-    """The location (M,) of a prediction with one reading of the noise, and its squared scales, (M,) or (M, M)."""
-    bias = at.of(np.sqrt(reading.noise))
-    scale2 = at.noise(reading.noise)
-    scale2 += at.variance
-    scale2 *= reading.tau2
-    scale2 += _squared(bias, joint, reading.shift2)
-    return at.mean - reading.shift * bias, scale2
 
 
 def _squared(values: Array, joint: bool, factor: float) -> Array:
