@@ -20,7 +20,7 @@ PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
         "Estimators and fits",
         "Every estimator takes samples and returns a fit.",
         ["estimators", "fit", "comparison"],
-        ["Selection", "Calibration", "LandmarkSelection", "StageOneSelection", "ThetaCalibration", "load", "plot"],
+        ["Selection", "Calibration", "LandmarkSelection", "StageOneSelection", "load", "plot"],
     ),
     "adaptive": ("Adaptive runs", "What `problem.solve` and `problem.session` return.", ["runs"], []),
     "decisions": ("Decisions and risk", "Numbers that depend on all of I.", ["nested", "voi", "voi.studies"], []),
