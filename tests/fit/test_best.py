@@ -40,10 +40,10 @@ def test_a_known_optimum_is_found():
     fit = cbq.MOBQ().fit(problem.collect(12, 8, rng=0, design="sobol"))
     best = fit.best([(0.5, 4.0)])
     assert_allclose(best.theta, [4.0])
-    assert best.low <= 12.0 / 3.0 <= best.high
+    assert best.interval[0] <= 4.0 <= best.interval[1]
     lowest = fit.best([(0.5, 4.0)], maximize=False)
     assert_allclose(lowest.theta, [0.5])
-    assert lowest.low <= 1.5 / np.sqrt(2.0) <= lowest.high
+    assert lowest.interval[0] <= 1.5 / np.sqrt(2.0) <= lowest.interval[1]
 
 
 def test_an_optimum_inside_is_found_with_its_neighbours():
@@ -57,7 +57,7 @@ def test_an_optimum_inside_is_found_with_its_neighbours():
     assert_allclose(best.theta, [0.3], atol=0.02)
     assert best.probability > 0.9
     assert best.ranges[0, 0] <= 0.3 <= best.ranges[1, 0]
-    assert_array_equal(best.may_be_best[0], best.theta)
+    assert_array_equal(best.credible_set[0], best.theta)
     opposite = cbq.MOBQ().fit(fit.samples.with_values(-np.asarray(fit.samples.f))).best(problem.prior, maximize=False)
     assert_allclose(opposite.theta, best.theta, atol=0.02)
 
@@ -79,7 +79,7 @@ def test_alternatives_are_ranked_jointly(two_outputs):
     best = two_outputs.best(among=[0.2, 0.9, 0.5], output="effect")
     assert_allclose(best.theta, [0.9])
     assert best.probability == 1.0
-    assert best.regret == 0.0
+    assert best.expected_regret == 0.0
     assert len(best) == 1
 
 
@@ -128,7 +128,7 @@ def test_thetas_beyond_the_observed_ones_are_told():
 
 test_nonsense_is_refused = refusals(
     {
-        "region": (lambda: any_fit().best([(1.0, 0.0)]), "region must be"),
+        "region": (lambda: any_fit().best([(1.0, 0.0)]), "prior_or_bounds must be"),
         "both": (lambda: any_fit().best([(60.0, 90.0)], among=[70.0]), "not both"),
         "output": (lambda: any_fit().best(output="cost"), "output must be"),
         "epsilon": (lambda: any_fit().best(epsilon=np.nan), "epsilon must be"),

@@ -580,7 +580,7 @@ class Fit(Immutable, ABC):
 
     def best(
         self,
-        region: Any = None,
+        prior_or_bounds: Any = None,
         *,
         among: npt.ArrayLike | None = None,
         maximize: bool = True,
@@ -593,9 +593,9 @@ class Fit(Immutable, ABC):
     ) -> Best:
         """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
 
-        region : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
-            default the region of the observed thetas.
-        among : thetas (M, p) to choose from, in place of a region.
+        prior_or_bounds : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
+            default in the region of the observed thetas.
+        among : thetas (M, p) to choose from instead.
         maximize : False for the smallest I.
         subject_to : limits of outputs, as {"cost": (None, 100.0)}, which theta keeps with probability `level`; or a
             function of thetas (M, p) that returns which are allowed, as one of `fit.outcome(theta).sf(beds)`.
@@ -609,14 +609,14 @@ class Fit(Immutable, ABC):
         >>> problem = cbq.problems.get("butterfly")
         >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
         >>> best = fit.best([(60.0, 160.0)])
-        >>> best.low <= problem.exact([best.theta])[0] <= best.high
+        >>> best.interval[0] <= problem.exact([best.theta])[0] <= best.interval[1]
         np.True_
         """
         from cbq.fit.best import find_best
 
         return find_best(
             self,
-            region,
+            prior_or_bounds,
             among=among,
             maximize=maximize,
             subject_to=subject_to,

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 Constraints = Mapping[str, tuple[float | None, float | None]] | Callable[[Array], npt.ArrayLike]
 
-SPREAD, KEPT = 512, 256  # candidates over a region, and those kept for draws
-ROUNDS, CENTRES = 5, 16  # of gathering, and candidates around which more are tried
-NARROWER = 0.35  # the radius of a round, relative to the one before
-REACH = 3.0  # standard deviations within which I may be
-NEAR = 0.01  # the default epsilon, relative to the range of the mean over the region
+NEAR = 0.01  # the default epsilon, relative to the range of the mean
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,50 +35,49 @@ class Best(ArrayTable):
     """The theta with the best I, and the thetas that may be best: a row for each, the likeliest first.
 
     theta : (p,), with the best mean among those that satisfy the constraints with probability `level`.
-    value, low, high : I there, and the ends of its interval of `level`.
-    probability : that I there is within `epsilon` of the best. regret : the expected loss against the best.
+    value, interval : I there, and the ends of its interval of `level`.
+    probability : that I there is within `epsilon` of the best. expected_regret : the expected loss against the best.
     feasible : the probability that theta satisfies the constraints; 1 without any.
-    may_be_best : (k, p), thetas that are no worse than this one, up to `epsilon`, with probability 1 - level or more.
+    credible_set : (k, p), thetas that are no worse than this one, up to `epsilon`, with probability 1 - level or more.
     probabilities : (k,), these probabilities.
     """
 
     theta: Array
     value: float
-    low: float
-    high: float
+    interval: tuple[float, float]
     probability: float
     epsilon: float
-    regret: float
+    expected_regret: float
     feasible: float
     level: float
-    may_be_best: Array
+    credible_set: Array
     probabilities: Array
     names: Names
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a table: the thetas that may be best, and the probability of each."""
-        return by_theta(self.may_be_best, {"probability": self.probabilities}, self.names.for_output(0))
+        return by_theta(self.credible_set, {"probability": self.probabilities}, self.names.for_output(0))
 
     @property
     def ranges(self) -> Array:
         """The range of each coordinate in the thetas that may be best: (2, p)."""
-        return np.stack([np.min(self.may_be_best, axis=0), np.max(self.may_be_best, axis=0)])
+        return np.stack([np.min(self.credible_set, axis=0), np.max(self.credible_set, axis=0)])
 
     def __len__(self) -> int:
-        return len(self.may_be_best)
+        return len(self.credible_set)
 
     def __repr__(self) -> str:
-        at, ends = self.names.at("theta", self.theta), f"{self.low:.5g} to {self.high:.5g}"
+        at, ends = self.names.at("theta", self.theta), f"{self.interval[0]:.5g} to {self.interval[1]:.5g}"
         return (
             f"Best({at}, value={self.value:.5g}, {ends} with probability {self.level:g}; within {self.epsilon:.3g} of "
-            f"the best with probability {self.probability:.3g}; expected regret {self.regret:.3g}; "
-            f"as good may be {self.names.ranges('theta', self.may_be_best)})"
+            f"the best with probability {self.probability:.3g}; expected regret {self.expected_regret:.3g}; "
+            f"as good may be {self.names.ranges('theta', self.credible_set)})"
         )
 
 
 def find_best(
     fit: Fit,
-    region: Any,
+    prior_or_bounds: Any,
     *,
     among: Any,
     maximize: bool,
@@ -103,12 +98,12 @@ def find_best(
         raise ValueError(f"epsilon must be a number of zero or more, in units of I, but it is {shown(epsilon)}.")
     limits = _limits(fit, subject_to)
     if among is not None:
-        if region is not None:
-            raise ValueError("best takes a region or the thetas to choose among, not both: omit one of them.")
+        if prior_or_bounds is not None:
+            raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
         candidates = np.unique(fit._thetas(among), axis=0)
         mean = sign * _of(fit.predict(candidates), c)
     else:
-        candidates, mean = _gathered(fit, _ends(fit, region), sign, c, rng)
+        candidates, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng)
     allowed = _allowed(subject_to, candidates)
     draws, feasible = _drawn(fit, candidates, c, limits, size, rng)
     draws *= sign
@@ -135,43 +130,61 @@ def find_best(
     return Best(
         theta=candidates[chosen],
         value=float(sign * mean[chosen]),
-        low=low,
-        high=high,
+        interval=(low, high),
         probability=float(np.mean(regret <= near)),
         epsilon=near,
-        regret=float(np.mean(regret)),
+        expected_regret=float(np.mean(regret)),
         feasible=float(sure[chosen]),
         level=level,
-        may_be_best=candidates[order],
+        credible_set=candidates[order],
         probabilities=within[order],
         names=fit.names,
     )
 
 
-def _gathered(fit: Fit, ends: Array, sign: float, c: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Candidates in a box, with ends (2, p), that gather where I may be best, and their means."""
+def _gathered(
+    fit: Fit,
+    ends: Array,
+    sign: float,
+    c: int,
+    rng: np.random.Generator,
+    *,
+    spread: int = 512,
+    kept: int = 256,
+    rounds: int = 5,
+    centres: int = 16,
+    narrower: float = 0.35,
+    reach: float = 3.0,
+) -> tuple[Array, Array]:
+    """Candidates in a box, with ends (2, p), that gather where I may be best, and their means.
+
+    spread: candidates all over the box. rounds: of candidates around some `centres`: those with the best means, and with
+        the best ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
+    kept: the most promising candidates that draws are made at; as many others come with them, since a draw may have its
+        optimum elsewhere.
+    """
     low, high = ends
     p = len(low)
-    spread = qmc.Sobol(p, rng=rng).random(SPREAD)
+    everywhere = qmc.Sobol(p, rng=rng).random(spread)
     # A part of the candidates lies on the faces of the box, where optima often are.
-    unit = np.clip(1.2 * spread - 0.1, 0.0, 1.0)
+    unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
     candidates, means, uppers = np.empty((0, p)), np.empty(0), np.empty(0)
-    for k in range(ROUNDS + 1):
+    for k in range(rounds + 1):
         theta = low + unit * (high - low)
         mean, std = fit.predict(theta, return_std=True)
         mean = sign * _of(mean, c)
         candidates, means = np.concatenate([candidates, theta]), np.concatenate([means, mean])
-        uppers = np.concatenate([uppers, mean + REACH * np.minimum(_of(std, c), np.ptp(mean) + 1e-300)])
-        if k == ROUNDS:
+        uppers = np.concatenate([uppers, mean + reach * np.minimum(_of(std, c), np.ptp(mean) + 1e-300)])
+        if k == rounds:
             break
-        half = CENTRES // 2
-        centres = np.unique(np.concatenate([np.argsort(-means)[:half], np.argsort(-uppers)[:half]]))
-        steps = NARROWER ** (k + 1) * rng.uniform(-0.5, 0.5, (SPREAD // (2 * len(centres)), len(centres), p))
-        unit = np.clip((candidates[centres] - low) / np.where(high > low, high - low, 1.0) + steps, 0, 1).reshape(-1, p)
-    kept = np.unique(np.concatenate([[np.argmax(means)], np.argsort(-uppers)[:KEPT]]))
-    some = rng.choice(len(candidates), min(KEPT, len(candidates)), replace=False)
-    kept = np.union1d(kept, some)
-    return candidates[kept], means[kept]
+        half = centres // 2
+        around = np.unique(np.concatenate([np.argsort(-means)[:half], np.argsort(-uppers)[:half]]))
+        steps = narrower ** (k + 1) * rng.uniform(-0.5, 0.5, (spread // (2 * len(around)), len(around), p))
+        unit = np.clip((candidates[around] - low) / np.where(high > low, high - low, 1.0) + steps, 0, 1).reshape(-1, p)
+    best = np.unique(np.concatenate([[np.argmax(means)], np.argsort(-uppers)[:kept]]))
+    some = rng.choice(len(candidates), min(kept, len(candidates)), replace=False)
+    best = np.union1d(best, some)
+    return candidates[best], means[best]
 
 
 def _drawn(
@@ -211,16 +224,19 @@ def _output(fit: Fit, output: int | str | None) -> int:
     return int(output)
 
 
-def _ends(fit: Fit, region: Any) -> Array:
+def _ends(fit: Fit, prior_or_bounds: Any) -> Array:
     """The ends (2, p) of the box in which to look."""
-    if region is None:
+    if prior_or_bounds is None:
         return observed_range(fit.theta)
-    if not isinstance(region, Measure) and not hasattr(region, "rvs"):
-        ends = finite(region, "region")
+    if not isinstance(prior_or_bounds, Measure) and not hasattr(prior_or_bounds, "rvs"):
+        ends = finite(prior_or_bounds, "prior_or_bounds")
         if ends.shape == (fit.p, 2) and np.all(ends[:, 0] <= ends[:, 1]):
             return ends.T
-        raise ValueError(f"region must be a measure of theta or the ends (p, 2) of a box, but it is {shown(region)}.")
-    return prior_range(theta_prior(region, fit.p))
+        raise ValueError(
+            f"prior_or_bounds must be a measure of theta or the ends (p, 2) of a box, but it is "
+            f"{shown(prior_or_bounds)}."
+        )
+    return prior_range(theta_prior(prior_or_bounds, fit.p))
 
 
 def _limits(fit: Fit, subject_to: Any) -> tuple[Array, Array] | None:
