@@ -158,8 +158,8 @@ def _gathered(
 ) -> tuple[Array, Array]:
     """Candidates in a box, with ends (2, p), that gather where I may be best, and their means.
 
-    spread: candidates all over the box. rounds: of candidates around some `centres`: those with the best means, and with
-        the best ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
+    spread: candidates all over the box. rounds: of candidates around some `centres`: the best by their means, and by
+        ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
     kept: the most promising candidates that draws are made at; as many others come with them, since a draw may have its
         optimum elsewhere.
     """
