@@ -479,7 +479,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Mixture": lambda: measures.Mixture([0.5, 0.5], [measures.Gaussian(0.0, 1.0), measures.Gaussian(1.0, cov=2.0)]),
     "Poisson": lambda: measures.Poisson(1.5),
     "Product": lambda: measures.Product([measures.Gaussian(0.0, 1.0), measures.Gamma(2.0, 1.0)]),
-    "Quantile": lambda: measures.from_scipy(stats.laplace(0.0, 1.0)),
+    "ScipyDistribution": lambda: measures.from_scipy(stats.laplace(0.0, 1.0)),
     "ScipyVariable": lambda: measures.from_scipy(stats.abs(stats.Normal())),
     "StudentT": lambda: measures.StudentT(5.0, 0.0, 1.0),
     "TruncatedGaussian": lambda: measures.TruncatedGaussian(0.0, 1.0, 0.0, 1.0),

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import cbq
 
-# By page: its title, its first sentence, its modules below `cbq`, and names of `cbq` that no other page has.
+# By page: its title, its first sentence, its modules below `cbq`, and names of `cbq` from elsewhere.
 PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
     "problem": (
         "Problems and samples",
         "A problem is f with the measure of its inputs; samples hold points and values.",
         ["samples", "integrands", "problems"],
-        ["Problem", "Names", "IntegrandError", "CollectWarning", "CheckpointError", "WorkerError"],
+        ["IntegrandError", "CollectWarning", "CheckpointError", "WorkerError"],
     ),
     "estimators": (
         "Estimators and fits",
         "Every estimator takes samples and returns a fit.",
         ["estimators", "fit", "comparison"],
-        ["Selection", "Calibration", "LandmarkSelection", "StageOneSelection", "load", "plot"],
+        ["Selection", "Calibration", "LandmarkSelection", "plot"],
     ),
     "adaptive": ("Adaptive runs", "What `problem.solve` and `problem.session` return.", ["runs"], []),
     "decisions": ("Decisions and risk", "Numbers that depend on all of I.", ["nested", "voi", "voi.studies"], []),
@@ -60,21 +60,29 @@ LIST = """
 
 
 def documented() -> dict[str, dict[str, list[str]]]:
-    """The names on each page by the module that they are imported from: `cbq`, if it has them. No object is twice."""
-    found: dict[str, dict[str, list[str]]] = {
-        page: {"cbq": list(names)} if names else {} for page, (_, _, _, names) in PAGES.items()
-    }
-    seen = [getattr(cbq, name) for _, _, _, names in PAGES.values() for name in names]
-    for page, (_, _, modules, _) in PAGES.items():
-        for module in (importlib.import_module(f"cbq.{name}") for name in modules):
-            for name in module.__all__:
-                thing = getattr(module, name)
-                if inspect.ismodule(thing) or any(thing is other for other in seen):
-                    continue
-                if getattr(thing, "__module__", "cbq").startswith("cbq"):
-                    seen.append(thing)
-                    place = "cbq" if name in cbq.__all__ else module.__name__
-                    found[page].setdefault(place, []).append(name)
+    """The names on each page, by the module that they are imported from: `cbq`, if it has them. No object is twice."""
+    page_of = {module: page for page, (_, _, modules, _) in PAGES.items() for module in modules}
+    found: dict[str, dict[str, list[str]]] = {page: {} for page in PAGES}
+    seen: list[object] = []
+
+    def add(page: str, module: str, name: str, thing: object) -> None:
+        if not inspect.ismodule(thing) and not any(thing is other for other in seen):
+            seen.append(thing)
+            found[page].setdefault(module, []).append(name)
+
+    for page, (_, _, _, names) in PAGES.items():
+        for name in names:
+            add(page, "cbq", name, getattr(cbq, name))
+    for name in cbq.__all__:
+        thing = getattr(cbq, name)
+        _, room, *_ = (*getattr(thing, "__module__", "").split("."), "", "")
+        if room in page_of:
+            add(page_of[room], "cbq", name, thing)
+    for name, page in page_of.items():
+        module = importlib.import_module(f"cbq.{name}")
+        for public in module.__all__:
+            if getattr(getattr(module, public), "__module__", "").startswith("cbq"):
+                add(page, module.__name__, public, getattr(module, public))
     return found
 
 

@@ -761,7 +761,7 @@ def test_unpacking_a_packed_measure_gives_the_measure(measure):
         ('{"type": "Gamma", "shape": [1]}', "measure/rate is missing"),
         ('{"type": "Exponential", "rate": [1], "x": [1]}', "measure/x is unknown"),
         (
-            '{"type": "Quantile", "dist": "os", "shapes": [], "loc": [1], "scale": [1]}',
+            '{"type": "ScipyDistribution", "dist": "os", "shapes": [], "loc": [1], "scale": [1]}',
             "no continuous distribution 'os'",
         ),
         ('{"type": "Product", "measures": 3}', "measure/measures must be a list"),

@@ -332,7 +332,10 @@ TYPES = {
     "components": (lambda: measures.Mixture([1.0], None), "Mixture takes a list of measures, but it was given None as"),
     "measures": (lambda: measures.Product([1.0]), r"is needed, but a float arrived as measures\[0\]"),
     "prior": (lambda: cbq.Problem(integrand, family, None), "is needed, but a NoneType arrived as prior"),
-    "dist": (lambda: measures.Quantile("norm", loc=0.0, scale=1.0), "dist must be a continuous distribution of scipy"),
+    "dist": (
+        lambda: measures.ScipyDistribution("norm", loc=0.0, scale=1.0),
+        "dist must be a continuous distribution of scipy",
+    ),
     "a big integer": (lambda: kernels.RBF(HUGE), r"its type is int \(10\*\*399 or more\), which float64 cannot hold"),
     "a path": (lambda: cbq.load(3), "path must be the name of a file, but it is 3"),
     "a name": (lambda: cbq.Problem(integrand, family, Uniform(0, 1), name=3), "name must be a string, but it is 3"),

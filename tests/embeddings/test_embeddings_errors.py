@@ -21,7 +21,7 @@ from cbq.measures import (
     LogNormal,
     Mixture,
     Product,
-    Quantile,
+    ScipyDistribution,
     StudentT,
     TruncatedGaussian,
     Uniform,
@@ -112,10 +112,11 @@ BAD_TYPES = {
 NO_CLOSED_FORM = {
     "laplace": (
         lambda: embed(K, stats.laplace()),
-        "no closed form for RBF under Quantile: .* pass method='transport' .* method='quadrature' .* register a rule",
+        "no closed form for RBF under ScipyDistribution: .* pass method='transport' .* method='quadrature' .* register "
+        "a rule",
     ),
     "laplace, matern": (lambda: embed(Matern(1.5, 1.0), stats.laplace(), "closed-form"), "'transport'.*'quadrature'"),
-    "laplace in a sum": (lambda: embed(K + 2 * K, stats.laplace()), "no closed form for RBF under Quantile"),
+    "laplace in a sum": (lambda: embed(K + 2 * K, stats.laplace()), "no closed form for RBF under ScipyDistribution"),
     "laplace in a mixture": (lambda: embed(K, Mixture([1.0], [stats.laplace()])), "no closed form for RBF"),
     "unnormalised": (lambda: embed(K, Unnormalised(np.sum, dim=1)), "no closed form for RBF under Unnormalised"),
     "stein, uniform": (
@@ -359,7 +360,7 @@ def test_frozen_scipy_distributions_are_measures(frozen, measure):
 
 
 def test_cross_with_a_measure_that_may_have_kinks_is_refused():
-    with pytest.raises(NoEmbedding, match=r"Quantile.* density may have kinks: .*method='quadrature'"):
+    with pytest.raises(NoEmbedding, match=r"ScipyDistribution.* density may have kinks: .*method='quadrature'"):
         embed(K, NORMAL).cross(stats.laplace())
 
 
@@ -371,7 +372,7 @@ def own_types(name):
     return type(f"{name}RBF", (RBF,), {}), type(f"{name}Gaussian", (Gaussian,), {})
 
 
-class Laplace(Quantile):
+class Laplace(ScipyDistribution):
     """A measure type of a user."""
 
 
@@ -469,7 +470,7 @@ def test_a_pair_is_registered_once():
 def test_a_rule_may_raise_no_embedding():
     kernel, _ = own_types("Refusing")
 
-    @register(kernel, Quantile)
+    @register(kernel, ScipyDistribution)
     def rule(kernel, measure):
         """No measure."""
         raise NoEmbedding("not for this measure")
@@ -563,7 +564,7 @@ def test_unnormalised_measures_are_sent_to_stein_kernels():
 def test_a_refused_registration_registers_nothing():
     before = available_pairs()
     with pytest.raises(ValueError, match="has an embedding already"):
-        register(RBF, Quantile, Gaussian)(lambda kernel, measure: None)
+        register(RBF, ScipyDistribution, Gaussian)(lambda kernel, measure: None)
     assert available_pairs() == before
 
 

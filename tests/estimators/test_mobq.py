@@ -773,7 +773,7 @@ test_refusals_of_types = refusals(
         ),
         "quantiles": (
             lambda: MOBQ().fit(some(lambda t: stats.gumbel_r(t[0], 0.5))),
-            "no kernel on x or on log x .*Quantile",
+            "no kernel on x or on log x .*ScipyDistribution",
         ),
         "no embedding": (
             lambda: MOBQ(kernel_x=Warped(RBF(1.0), np.tanh)).fit(drawn()),

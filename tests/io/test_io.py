@@ -690,7 +690,7 @@ KNOWN = {
     f"{estimator}, {name}": (x, measure, NEED_MEASURES[estimator])
     for name, x, measure in known_measures()
     for estimator in NEED_MEASURES
-    if (estimator, name) != ("mobq", "Quantile")  # which has no embedding
+    if (estimator, name) != ("mobq", "ScipyDistribution")  # which has no embedding
 }
 
 

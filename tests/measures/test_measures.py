@@ -28,7 +28,7 @@ from cbq.measures import (
     Mixture,
     Poisson,
     Product,
-    Quantile,
+    ScipyDistribution,
     ScipyVariable,
     StudentT,
     TruncatedGaussian,
@@ -85,7 +85,7 @@ EXAMPLES = {
     Product: [
         lambda s: Product([Gamma(s, 2.0), Gaussian(pair(s), cov=s[..., None] * COV), Product([Beta(2.0, s)])]),
     ],
-    Quantile: [
+    ScipyDistribution: [
         lambda s: from_scipy(stats.weibull_min(1.5, scale=s)),
         lambda s: from_scipy(stats.johnsonsu(s, 2.0)),
     ],
@@ -109,7 +109,7 @@ CASES = [
 PROPER = [case for case in CASES if not case.id.startswith("Unnormalised")]
 SMOOTH = [case for case in PROPER if not case.values[0](ONE).has_atoms]
 SMOOTH_1D = [case for case in SMOOTH if case.values[0](ONE).dim == 1]
-STACKABLE = [case for case in PROPER if not case.id.startswith(("LogMeasure", "Mixture", "Quantile"))]
+STACKABLE = [case for case in PROPER if not case.id.startswith(("LogMeasure", "Mixture", "ScipyDistribution"))]
 BASES = ["uniform", "normal"]
 
 
@@ -416,7 +416,7 @@ def test_transport_and_its_inverse_agree_in_the_tails(build):
     m = build(ONE)
     if isinstance(m, Empirical):
         return
-    reach = [-7.03, 7.03] if isinstance(m, Quantile) else [-20.0, -7.03, 7.03, 20.0]
+    reach = [-7.03, 7.03] if isinstance(m, ScipyDistribution) else [-20.0, -7.03, 7.03, 20.0]
     x = quantiles(m, reach)
     assert np.all(np.isfinite(x))
     lower, upper = m.support
@@ -643,14 +643,14 @@ RECOGNISED = [
     (stats.t(df=4, loc=1, scale=2), StudentT),
     (stats.truncnorm(-1, 2, loc=1, scale=3), TruncatedGaussian),
     (stats.truncnorm(2, np.inf, loc=1, scale=3), TruncatedGaussian),
-    (stats.laplace(1, 2), Quantile),
-    (stats.weibull_min(1.5, 1), Quantile),
-    (stats.genextreme(np.array([-0.2, 0.0, 0.3])), Quantile),
-    (stats.triang(0.3, 1, 2), Quantile),
-    (stats.johnsonsu(1, 2), Quantile),
-    (stats.gamma(2.5, loc=1), Quantile),
-    (stats.lognorm(0.5, loc=-1), Quantile),
-    (stats.beta(2, 3, scale=2), Quantile),
+    (stats.laplace(1, 2), ScipyDistribution),
+    (stats.weibull_min(1.5, 1), ScipyDistribution),
+    (stats.genextreme(np.array([-0.2, 0.0, 0.3])), ScipyDistribution),
+    (stats.triang(0.3, 1, 2), ScipyDistribution),
+    (stats.johnsonsu(1, 2), ScipyDistribution),
+    (stats.gamma(2.5, loc=1), ScipyDistribution),
+    (stats.lognorm(0.5, loc=-1), ScipyDistribution),
+    (stats.beta(2, 3, scale=2), ScipyDistribution),
 ]
 
 

@@ -5,7 +5,7 @@ from cbq.measures.composite import Mixture, Product
 from cbq.measures.discrete import Binomial, Categorical, Discrete, Empirical, Poisson
 from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.log_measure import LogMeasure
-from cbq.measures.scipy_stats import Quantile, ScipyVariable, from_scipy
+from cbq.measures.scipy_stats import ScipyDistribution, ScipyVariable, from_scipy
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Beta, Exponential, Gamma, StudentT, Univariate
@@ -27,7 +27,7 @@ __all__ = [
     "Normal",
     "Poisson",
     "Product",
-    "Quantile",
+    "ScipyDistribution",
     "ScipyVariable",
     "StudentT",
     "TruncatedGaussian",

@@ -80,7 +80,7 @@ class ScipyLine(Univariate):
         return y
 
 
-def _read(measure: Quantile) -> dict[str, Any]:
+def _read(measure: ScipyDistribution) -> dict[str, Any]:
     """The saved fields: the name of one of scipy's own distributions, and its parameters."""
     if not is_scipys_own(measure._dist):
         raise ValueError(f"{measure!r} is made of code of your own, and a file holds no code.")
@@ -88,7 +88,9 @@ def _read(measure: Quantile) -> dict[str, Any]:
     return {"dist": measure._dist.name, "shapes": shapes, "loc": loc, "scale": scale}
 
 
-def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], loc: Array, scale: Array) -> Quantile:
+def _build(
+    cls: type[ScipyDistribution], _: Any, dist: str, shapes: tuple[Array, ...], loc: Array, scale: Array
+) -> ScipyDistribution:
     from scipy import stats  # slow to import
 
     family = getattr(stats, dist, None)
@@ -97,8 +99,8 @@ def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], lo
     return cls(family, *shapes, loc=loc, scale=scale)
 
 
-@saved("Quantile", read=_read, build=_build, dist=Text(), shapes=SHAPES, loc=Numbers(), scale=Numbers())
-class Quantile(ScipyLine):
+@saved("ScipyDistribution", read=_read, build=_build, dist=Text(), shapes=SHAPES, loc=Numbers(), scale=Numbers())
+class ScipyDistribution(ScipyLine):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 
     The score is computed by central differences of fourth order. Where the density is smooth, its relative error is
@@ -114,7 +116,7 @@ class Quantile(ScipyLine):
     >>> from scipy import stats
     >>> measure = cbq.measures.from_scipy(stats.weibull_min(1.5))
     >>> type(measure).__name__, round(float(measure.moments()[0][0]), 4)
-    ('Quantile', 0.9027)
+    ('ScipyDistribution', 0.9027)
     """
 
     _methods = ("logpdf", "cdf", "sf", "ppf", "isf")
@@ -126,7 +128,7 @@ class Quantile(ScipyLine):
             )
         given = {f"shape_{i}": not_nan(shape, f"shape_{i}") for i, shape in enumerate(shapes)}
         given |= {"loc": finite(loc, "loc"), "scale": finite(scale, "scale")}
-        values = columns(f"Quantile({dist.name})", **given)
+        values = columns(f"ScipyDistribution({dist.name})", **given)
         self._dist, self._parameters = dist, dict(zip(given, values, strict=True))
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
             arrived = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
@@ -136,14 +138,14 @@ class Quantile(ScipyLine):
         return self._parameters
 
     def equals(self, other: Measure) -> bool:
-        if self is other or not isinstance(other, Quantile):
+        if self is other or not isinstance(other, ScipyDistribution):
             return self is other
         # Freezing copies the distribution. The type identifies one of scipy's own; others may also hold data.
         same = type(self._dist) is type(other._dist) and is_scipys_own(self._dist)
         return same and super().equals(other)
 
     def __repr__(self) -> str:
-        return f"Quantile({self._dist.name}, {self._arguments_in_brief()})"
+        return f"ScipyDistribution({self._dist.name}, {self._arguments_in_brief()})"
 
     @property
     def support(self) -> tuple[Array, Array]:
@@ -242,9 +244,9 @@ def from_scipy(frozen: Any) -> Measure:
 
     norm, multivariate_normal, uniform, lognorm, gamma, erlang, chi2, expon, beta, t and truncnorm become measures with
     closed forms, if loc (and for beta, scale) has its default value where the family needs it. Any other continuous
-    distribution becomes a `Quantile`. binom, bernoulli and poisson become `Binomial` and `Poisson`, any other discrete
-    distribution a `Categorical` on the values that hold all but 1e-17 of its mass. Array parameters become batches of
-    one-dimensional measures.
+    distribution becomes a `ScipyDistribution`. binom, bernoulli and poisson become `Binomial` and `Poisson`, any other
+    discrete distribution a `Categorical` on the values that hold all but 1e-17 of its mass. Array parameters become
+    batches of one-dimensional measures.
 
     Of random variables, Normal, Uniform, Binomial, Mixture, and shifted, scaled, truncated and exponentiated ones of
     these, become measures with closed forms; any other becomes a `ScipyVariable`, or a `Categorical` if it is discrete.
@@ -299,7 +301,7 @@ _WITHOUT_LOC: dict[str, Callable[..., Measure]] = {
 def _of_frozen(frozen: Any) -> Measure:
     dist, (*shapes, loc, scale) = frozen.dist, _frozen_parameters(frozen, "loc", "scale")
     measure = _closed_form(dist.name, shapes, loc, scale) if is_scipys_own(dist) else None
-    return Quantile(dist, *shapes, loc=loc, scale=scale) if measure is None else measure
+    return ScipyDistribution(dist, *shapes, loc=loc, scale=scale) if measure is None else measure
 
 
 def _closed_form(name: str, shapes: list[Array], loc: Array, scale: Array) -> Measure | None:
