@@ -237,25 +237,40 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     t = np.concatenate([np.full(len(x), result.batch.t) for x, result in batches])
     i = np.concatenate([np.arange(*result.batch[1:]) for _, result in batches])
     if settings["design"] == "adaptive":  # each run has a theta of its own: join equal thetas
-        places: dict[tuple[float, ...], int] = {}
-        group = np.array([places.setdefault(tuple(row), len(places)) for row in theta.tolist()])
-        first = np.unique(group, return_index=True)[1]
+        group, first = _equal_thetas(theta)
         t, i, theta, measures = group[t], t, theta[first], [measures[k] for k in first]
-    order = np.lexsort([i, t])
-    last = np.append((np.diff(t[order]) != 0) | (np.diff(i[order]) != 0), True)  # of equal points, the later counts
-    rows, failed = order[last], rows_not_finite(f)
-    parts = np.split(rows, np.searchsorted(t[rows], np.arange(1, len(theta))))
+    parts, failed = _points_by_theta(t, i, len(theta)), rows_not_finite(f)
     good = [part[~failed[part]] for part in parts]
     known = [k for k, part in enumerate(good) if len(part)]
     if not known:
         raise _without_values(name)
-    of_all = theta, [x[part[failed[part]]] for part in parts], [x[part] for part in good]
-    theta = theta[known]
-    of_x = StoredMeasures(name, "measure", theta, [measures[k] for k in known])
-    drawn_from = proposals and StoredMeasures(name, "proposal", theta, [proposals[k] for k in known])
     return StoredRun(
-        settings, theta, [x[good[k]] for k in known], [f[good[k]] for k in known], of_x, drawn_from or None, of_all
+        settings,
+        theta[known],
+        [x[good[k]] for k in known],
+        [f[good[k]] for k in known],
+        StoredMeasures(name, "measure", theta[known], [measures[k] for k in known]),
+        None if proposals is None else StoredMeasures(name, "proposal", theta[known], [proposals[k] for k in known]),
+        (theta, [x[part[failed[part]]] for part in parts], [x[part] for part in good]),
     )
+
+
+def _equal_thetas(theta: Array) -> tuple[Integers, Integers]:
+    """The number of the distinct theta of each row of theta (n, p), and the first row of each distinct theta."""
+    places: dict[tuple[float, ...], int] = {}
+    group = np.array([places.setdefault(tuple(row), len(places)) for row in theta.tolist()])
+    return group, np.unique(group, return_index=True)[1]
+
+
+def _points_by_theta(t: Integers, i: Integers, T: int) -> list[Integers]:
+    """The rows of the points i of each of T thetas, sorted, where row k is point i[k] of theta t[k].
+
+    Of equal points, the later row counts.
+    """
+    order = np.lexsort([i, t])
+    last = np.append((np.diff(t[order]) != 0) | (np.diff(i[order]) != 0), True)
+    rows = order[last]
+    return np.split(rows, np.searchsorted(t[rows], np.arange(1, T)))
 
 
 def _without_values(path: str) -> CheckpointError:
