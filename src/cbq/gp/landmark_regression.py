@@ -33,7 +33,7 @@ LOG_RATIO_BOUNDS = (-25.0, 18.0)
 STARTS = (-1.2, -0.4, 0.4, 1.2, 2.0, 2.8)  # log ell
 START_RATIOS = np.linspace(-9.0, 9.0, 37)  # log gamma
 FLAT = 2.0  # log ell of a start at which steps explain all
-MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 4096)  # for the search; cells for it, and for its end on all sites
+MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 2048)  # for the search; cells for it, and for its end on all sites
 MIN_WIDTH, MAX_WIDTH, WIDER = 0.1, 0.6, 1.15  # of cells, in standard deviations, and the ratio of those that are tried
 FIRST_STEPS, FINAL_STEPS = 40, 8  # of the optimiser, with the fewest landmarks and with all of them
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.05, 0.05  # of the log-likelihood
@@ -147,8 +147,8 @@ def fit_regressions(
     starts = _starts(candidates, targets, rng)
     for target, start, its_steps in zip(targets, starts, steps or [none] * len(targets), strict=True):
         search = _Search(target, candidates[-1], rng)
-        optima = [search(SMOOTH, start.z, [start.parameters])]
-        optima.append(search(ROUGH, start.z, [optima[0].parameters]))
+        optima = [search(SMOOTH, start.z, [start.parameters], start.landmarks)]
+        optima.append(search(ROUGH, start.z, [optima[0].parameters], start.landmarks))
         if its_steps.indicators.shape[1]:
             optima.append(search.with_steps(min(optima, key=lambda each: each.value), its_steps))
         found.append(search.refined(min(optima, key=lambda each: each.value)))
@@ -167,9 +167,10 @@ class _Optimum:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Coordinates z (s, p) with hyperparameters, and minus their log posterior density, up to a constant."""
+    """Coordinates z (s, p) with landmarks (m, p), hyperparameters, and minus their log posterior density."""
 
     z: Array
+    landmarks: Array
     parameters: Array
     value: float
 
@@ -177,11 +178,11 @@ class _Start:
 def _starts(candidates: Sequence[Array], targets: Sequence[Targets], rng: np.random.Generator) -> list[_Start]:
     """For each target the likeliest coordinates, with one lengthscale for all columns, on a grid."""
     fewer = _Fewer.of(candidates[-1], MAX_CELLS[0], MAX_SEARCH_SITES, rng)
-    best = [_Start(candidates[0], np.empty(0), np.inf)] * len(targets)
+    best = [_Start(candidates[0], np.empty((0, 0)), np.empty(0), np.inf)] * len(targets)
     for z in candidates:
         p = z.shape[1]
         scales = [np.full(p, 0.5 * np.log(p) + ell) for ell in STARTS]
-        landmarks = _landmarks(SMOOTH(np.exp(scales[0])), z, MIN_LANDMARKS, rng)  # they serve longer scales, too
+        landmarks = _landmarks(SMOOTH(np.exp(scales[0])), z, MIN_LANDMARKS, rng)  # also for longer scales, and rough g
         pairs = [fewer(z, each) for each in targets]
         for scale in scales:
             features = LandmarkFeatures.of(SMOOTH(np.exp(scale)), pairs[0][0], landmarks)
@@ -190,7 +191,7 @@ def _starts(candidates: Sequence[Array], targets: Sequence[Targets], rng: np.ran
                 parameters = np.array([START_RATIOS[np.argmin(J)], *scale])
                 value = float(np.min(J)) + _negative_log_prior(parameters)[0]
                 if value < best[i].value:
-                    best[i] = _Start(z, parameters, value)
+                    best[i] = _Start(z, landmarks, parameters, value)
     return best
 
 
@@ -249,12 +250,11 @@ class _Search:
         """Cells of the coordinates, and of the steps that z has beside them; or rows."""
         return _Fewer.of(np.column_stack([self.coordinates, z[:, self.coordinates.shape[1] :]]), most, rows, self.rng)
 
-    def __call__(self, family: Family, z: Array, starts: Sequence[Array], cost: float = 0.0) -> _Optimum:
+    def __call__(
+        self, family: Family, z: Array, starts: Sequence[Array], landmarks: Array, cost: float = 0.0
+    ) -> _Optimum:
         """The optimum of a family of kernels over z (s, p), from the best of the starts."""
-        p = z.shape[1]
-        kernel = family(np.ones(p))
-        shortest = kernel.with_log_lengthscales(np.full(p, 0.5 * np.log(p) + STARTS[0]))
-        landmarks = _landmarks(shortest, z, MIN_LANDMARKS, self.rng)  # they serve longer lengthscales, too
+        kernel = family(np.ones(z.shape[1]))
         bound = Bound(kernel, *self.fewer(z, MAX_CELLS[0], MAX_SEARCH_SITES)(z, self.targets), landmarks)
         best = starts[0]
         if len(starts) > 1:
@@ -271,7 +271,8 @@ class _Search:
         p, ends = z.shape[1], np.zeros(J)
         flat = np.array([0.0, *np.full(p - J, 0.5 * np.log(p) + FLAT), *ends])
         starts, cost = [np.array([*without.parameters, *ends]), flat], J * steps.cost
-        return self(without.family, z, starts, cost)
+        shortest = SMOOTH(np.full(p, np.sqrt(p) * np.exp(STARTS[0])))
+        return self(without.family, z, starts, _landmarks(shortest, z, MIN_LANDMARKS, self.rng), cost)
 
     def refined(self, first: _Optimum) -> RegressionPosterior:
         """The posterior with as many landmarks as it needs, optimised again if the search was coarse."""
