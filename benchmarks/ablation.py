@@ -91,19 +91,19 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
         ["Auto", "CBQ"],
         {"estimators.conditional.stage_two.smoothed_noise": _own_noise},
     ),
-    "CBQ: biases ignored": (["Auto", "CBQ"], {"estimators.conditional.stage_two.common_bias2": lambda *given: 0.0}),
     "CBQ: amplitudes as predicted": (
         ["Auto", "CBQ"],
         {"estimators.conditional.stage_two.moved_amplitude": lambda weights, *given: np.ones((len(weights), 1))},
     ),
-    "CBQ: no common error": (["CBQ"], {"calibration": cbq.Calibration(factor=2.0, common=0.0)}),
-    "CBQ: scale within a factor of 2.5": (["CBQ"], {"calibration": cbq.Calibration()}),
+    "CBQ: no common error": (["CBQ"], {"calibration": cbq.Calibration(common=0.0)}),
+    "CBQ: scale within a factor of 2": (["CBQ"], {"calibration": cbq.Calibration(factor=2.0)}),
     "CBQ: own amplitude, few points": (["CBQ"], {"selection": StageOneSelection(few=0)}),
     "CBQ: families by mse^-1": (["CBQ"], {"selection": StageOneSelection(power=1.0)}),
     "CBQ: the best family alone": (["CBQ"], {"selection": StageOneSelection(power=200.0)}),
     "CBQ: 24 kernels at any N": (["CBQ"], {"selection": StageOneSelection(least=24)}),
     "CBQ: 2 kernels from N = 350 on": (["CBQ"], {"selection": StageOneSelection(least=2)}),
     "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
+    "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
     "Auto: tails not left to CBQ": (["Auto"], {"estimators.auto.TAILS": np.inf}),
 }
 

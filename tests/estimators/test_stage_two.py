@@ -265,7 +265,7 @@ def test_a_measure_without_spread_is_a_point():
     assert_allclose(measure.variance, 0.0)
 
 
-def calibrated(bias, T=40, calibration=None):
+def calibrated(bias, *, iid, T=40):
     """The calibrated and the plain posterior of nodes whose errors have a common part of `bias` standard deviations."""
     rng = np.random.default_rng(7)
     theta = np.linspace(0, 1, T)[:, None]
@@ -275,16 +275,24 @@ def calibrated(bias, T=40, calibration=None):
         theta, y, np.full(T, size**2), np.full(T, bias * size) + 0.2 * size * rng.normal(size=T), np.full(T, size**2)
     )
     priors = fit_stage_two(theta, y, nodes.variance, 1.0, StageTwoOptions())
-    return [ThetaPosterior(priors, nodes, iid=False, calibration=c) for c in (calibration or Calibration(), None)]
+    return [ThetaPosterior(priors, nodes, iid=iid, calibration=c) for c in (Calibration(), None)]
 
 
-def test_a_common_bias_counts_as_error():
+def test_a_common_bias_is_found_by_the_second_curve_for_iid_points_alone():
     new = np.linspace(0.1, 0.9, 20)[:, None]
     truth = np.sin(3 * new[:, 0])
-    wider, plain = (posterior.predictive(new) for posterior in calibrated(2.0))
-    assert_allclose(wider.mean, plain.mean, rtol=1e-12)
-    assert np.all(np.abs(wider.cdf(truth) - 0.5) < 0.475)
-    assert np.all(np.abs(plain.cdf(truth) - 0.5) > 0.475)
+    repaired, plain = (posterior.predictive(new) for posterior in calibrated(2.0, iid=True))
+    assert np.sqrt(np.mean((plain.mean - truth) ** 2)) > 0.15
+    assert np.sqrt(np.mean((repaired.mean - truth) ** 2)) < 0.05
+    same, plain = (posterior.predictive(new) for posterior in calibrated(2.0, iid=False))
+    assert_allclose(same.mean, plain.mean, rtol=1e-12)
+
+
+def test_no_bias_means_no_shift():
+    new = np.linspace(0.1, 0.9, 20)[:, None]
+    for iid in (True, False):
+        measure, plain = (posterior.predictive(new) for posterior in calibrated(0.0, iid=iid))
+        assert_allclose(measure.mean, plain.mean, atol=0.01)
 
 
 @pytest.mark.parametrize("T", [3, 25])
@@ -310,7 +318,7 @@ def test_scales_are_those_of_refits_without_each_theta(T):
 
 
 def test_the_joint_measure_agrees_with_the_marginal_one_and_is_a_measure():
-    posterior, _ = calibrated(1.0)
+    posterior, _ = calibrated(1.0, iid=True)
     new = np.linspace(-0.2, 1.2, 15)[:, None]
     joint, single = posterior.predictive(new, joint=True), posterior.predictive(new)
     assert_allclose(np.diag(joint.cov), single.variance, rtol=1e-6)

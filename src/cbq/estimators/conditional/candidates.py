@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
-from cbq.common import Array, check_fields, evenly, is_number, is_whole
+from cbq.common import Array, Booleans, check_fields, evenly, is_number, is_whole
 from cbq.embeddings import NoEmbedding, embed
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, XCoordinates
 from cbq.gp import KernelEvidence, KernelFamily, explain
@@ -43,6 +44,7 @@ class StageOneSelection:
         as many thetas as have `numbers` numbers in their Gram matrices: screening then costs about as much at any N.
     negligible : the average weight at the thetas of the screening from which a kernel is tried at all thetas.
     most, least : at most so many kernels are tried at all thetas, fewer as the cost of each grows with N^2.
+    costly_share : a family with slow embeddings must have less than this share of the squared error of any other.
     noise_evidence : the log-likelihood by which a smooth f with noise must be likelier than any f without, for a
         warning that f is random. Five or six is not chance.
 
@@ -62,12 +64,13 @@ class StageOneSelection:
     negligible: float = 0.01
     most: int = 24
     least: int = 3
+    costly_share: float = 0.5
     noise_evidence: float = 6.0
 
     def __post_init__(self) -> None:
         whole = ("few", "thetas", "points", "numbers", "most", "least")
         check_fields(self, whole, "a whole number, zero or more", is_whole)
-        numbers = ("power", "negligible", "noise_evidence")
+        numbers = ("power", "negligible", "costly_share", "noise_evidence")
         check_fields(self, numbers, "a number, zero or more", lambda value: is_number(value, 0.0))
 
 
@@ -75,7 +78,7 @@ class StageOneSelection:
 class Candidate(KernelFamily):
     """Kernels on some coordinates of x that differ by a common factor of their free lengthscales.
 
-    costly: their embedding is slow.
+    costly: their embedding is so slow that they must be worth it.
     """
 
     coordinates: XCoordinates = "raw"
@@ -255,6 +258,10 @@ def screen(
     ]
     evidence = max(float(np.max(total_evidence(result))) for result in results)
     weights = weigh(results, subset.samples, selection)
+    worth = _worth_their_cost(candidates, weights, selection.costly_share)
+    if not np.all(worth):
+        candidates, results = list(compress(candidates, worth)), list(compress(results, worth))
+        weights = weigh(results, subset.samples, selection)
     score = np.max(np.mean(weights.kernel, axis=1), axis=1)  # the mean over thetas, the largest over outputs
     score[np.argmax(score[: len(candidates[0].factors)])] = np.inf
     most = int(np.clip(selection.most * (selection.points / n) ** 2, selection.least, selection.most))
@@ -267,6 +274,15 @@ def screen(
 def total_evidence(result: KernelEvidence) -> Array:
     """The evidence of each kernel (K,), if it is that of all thetas and outputs."""
     return np.asarray(np.sum(result.evidence, axis=(1, 2)))
+
+
+def _worth_their_cost(candidates: Sequence[Candidate], weights: KernelWeights, share: float) -> Booleans:
+    """Whether each family is worth its cost, for one of the outputs at least: (F,)."""
+    costly = np.array([c.costly for c in candidates])
+    if np.all(costly):
+        return np.ones(len(candidates), dtype=bool)
+    better = weights.unexplained < share * np.min(weights.unexplained[~costly], axis=0)
+    return np.asarray(~costly | np.any(better, axis=1))
 
 
 def asks_for_noise(

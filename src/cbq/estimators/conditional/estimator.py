@@ -78,9 +78,9 @@ class CBQ(Estimator[CBQFit]):
     calibrate : calibrated intervals (docs/theory/calibration.md); False is the plain posterior of the paper.
     jitter : what may be added to the diagonal of the Gram matrices of stage 1.
     selection : how stage 1 chooses and weighs kernels, `StageOneSelection`.
-    calibration : how variances follow from what leaving out thetas moves, as in `cbq.MOBQ`. Variances of stage 1 make
-        the size of an error better known: within a factor of 2 in place of 2.5. Without effect where `calibrate` is
-        False.
+    calibration : how variances follow from what leaving out thetas moves, as in `cbq.MOBQ`. The size of an error is
+        known within a factor of 2.25, in place of 2.5, since stage 1 has variances of its own. Without effect where
+        `calibrate` is False.
 
     `CBQ.paper` is the estimator with the choices of the paper, to reproduce it and to compare with it: see `PaperCBQ`.
 
@@ -108,7 +108,7 @@ class CBQ(Estimator[CBQFit]):
     calibrate: bool = True
     jitter: Jitter = DEFAULT_JITTER
     selection: StageOneSelection = field(default_factory=StageOneSelection)
-    calibration: Calibration = field(default_factory=lambda: Calibration(factor=2.0))
+    calibration: Calibration = field(default_factory=lambda: Calibration(factor=2.25))
 
     def __post_init__(self) -> None:
         check_kernels(self)

@@ -2,9 +2,9 @@
 
 The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
 true. None of this holds, and its intervals are too short. The calibrated predictive distribution has the same mean, and
-its scale is from the data: noise variances are averages over neighbouring thetas; the amplitude at each theta follows
-from how far the prediction moves when thetas are left out; and the part of the biases of stage 1, estimated by leaving
-out points, that thetas have in common is an error. `gp.calibration` has the rest, which all estimators share.
+its scale is from the data: noise variances are averages over neighbouring thetas, and the amplitude at each theta
+follows from how far the prediction moves when thetas are left out. Where many thetas share a bias, a second curve
+through unbiased estimates takes over. `gp.calibration` has the rest, which all estimators share.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class ThetaPosterior:
         # Every process has a large matrix: this one goes before the one that stays is made.
         amplitude = ThetaAmplitude(nodes.process(best, noise, self.landmarks), calibration.points)
         self.process = nodes.process(best, nodes.variance, self.landmarks)
-        in_common = common_bias2(nodes, noise) + nodes.stretch**2 - 1.0 + float(shared)
+        in_common = nodes.stretch**2 - 1.0 + float(shared)
         self.first, self.second = Curve(self.process, noise, amplitude, in_common), None
         if iid and not shared and len(nodes.mean) > 1:
             self.second = unbiased_curve(best, nodes, self.landmarks, near, self.first, calibration)
@@ -289,15 +289,6 @@ def smoothed_noise(nodes: NodeEstimates, near: Integers) -> Array:
     exactly where the points missed what matters.
     """
     return np.asarray(np.mean(np.maximum(nodes.variance, nodes.spread2)[near], axis=1))
-
-
-def common_bias2(nodes: NodeEstimates, noise: Array) -> float:
-    """The square of the bias that thetas share, in units of noise variances (T,), less its part by chance."""
-    T, size = len(noise), np.sqrt(noise)
-    if T == 1:
-        return 0.0
-    ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
-    return max(0.0, float(np.mean(ratio)) ** 2 - float(np.var(ratio, ddof=1)) / T)
 
 
 def nearest_nodes(z: Array, most: int = 2**22) -> Integers:
