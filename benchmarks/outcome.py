@@ -3,7 +3,7 @@
 Run: .venv/bin/python benchmarks/outcome.py [--seeds 20] [--problems kink jump] [--runs 128] [--rivals] [--out PATH.json]
      .venv/bin/python benchmarks/outcome.py --speed
 
-The truth is brute force: f itself at 2^18 Sobol points of each of four thetas, 2^16 for one input. Asked for are the quantiles of 5%, 50% and
+The truth is brute force: f itself at 2^18 Sobol points of each of four thetas, 2^16 for one input. Asked for are the quantiles of 50% and
 95%, the probabilities to exceed the values that are exceeded with probability 0.5, 0.1 and 0.02 on average, and the
 standard deviation. Coverage is the share of (theta, question, output) whose truth is in the interval of 95%; the error of
 a probability is absolute, and errors of quantiles are in units of the standard deviation of f. With `--rivals`, the

@@ -112,6 +112,19 @@ class Emulator:
         """Whether f is random."""
         return bool(np.any(self.noise_std > 0))
 
+    @property
+    def spread(self) -> Array:
+        """The standard deviations (C,) of the runs."""
+        return np.asarray(np.std(self.samples.table, axis=0))
+
+    def atoms(self, repeats: int) -> list[Array]:
+        """For each output, the values that at least so many runs share; none if f is random."""
+        found = []
+        for column in self.samples.table.T:
+            values, counts = np.unique(column, return_counts=True)
+            found.append(values[(counts >= repeats) & (not self.is_random)])
+        return found
+
     def require_draws(self) -> None:
         """Raise where f cannot be drawn."""
         if self.fit.unseen is not None and self.fit.bounds is None:

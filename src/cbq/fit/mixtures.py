@@ -1,7 +1,7 @@
 """What is known of f at points of a measure, as distributions: of all that is known, and of each draw of f.
 
-Given the runs, a value of f is a mixture of Gaussians around its mean m(x). Averaged over points with the weights w, its
-distribution function is
+Given the runs, a value of f is a mixture of Gaussians around its mean m(x). Averaged over points with the weights w,
+its distribution function is
 
     F(c) = sum_i w_i mean_j Phi((c - m_i) / s_ij),
 
@@ -107,6 +107,17 @@ class Draws:
         v = self.ppf(q)
         above = [np.maximum(self.values - at[:, None], 0.0) @ self.weights for at in v.T]
         return np.asarray(v + np.stack(above, axis=-1) / (1 - q))
+
+
+def snapped(mean: Array, std: Array, atoms: Array, reach: Array) -> tuple[Array, Array]:
+    """Means (..., n) and standard deviations (..., n), with values that are one of the atoms (A,) moved there.
+
+    reach: (n,), how far a mean may be from an atom.
+    """
+    for value in atoms:
+        near = np.abs(mean - value) <= reach
+        mean, std = np.where(near, value, mean), np.where(near, 0.0, std)
+    return mean, std
 
 
 def _quantiles(values: Array, weights: Array, q: Array) -> Array:

@@ -33,6 +33,7 @@ from cbq.common import (
     data_frame,
     finite,
     generator,
+    is_number,
     is_whole,
     one_of,
     reporting,
@@ -40,9 +41,11 @@ from cbq.common import (
 )
 from cbq.fit.between_thetas import Answer, Interpolation, answers_at
 from cbq.fit.emulator import Emulator
-from cbq.fit.mixtures import Draws, Marginals
+from cbq.fit.mixtures import Draws, Marginals, snapped
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
+from cbq.plotting import Drawn, Figure
+from cbq.report import ArrayTable, Page
 from cbq.samples import by_theta
 
 if TYPE_CHECKING:
@@ -66,6 +69,9 @@ class OutcomeOptions:
     most, least, total : the points of a measure, unless `size` is given: `total` over the number of thetas, within
         these ends.
     interpolation : at many thetas.
+    repeats : runs of exactly the same value that show that f takes it with a positive probability, such as max(x, 0):
+        at a point whose mean is that value but for `within` standard deviations, f has it. It must be known there: its
+        standard deviation is at most `known` times the one of all runs.
     kept : numbers in memory: of more thetas, values are computed again when another question is asked.
     """
 
@@ -77,12 +83,16 @@ class OutcomeOptions:
     least: int = 2**12
     total: int = 2**18
     interpolation: Interpolation = field(default_factory=Interpolation)
+    repeats: int = 4
+    within: float = 3.0
+    known: float = 0.1
     kept: int = 2**27
 
     def __post_init__(self) -> None:
-        for least, names in ((2, ("replicates",)), (100, ("draws",)), (16, ("drawn", "few", "most", "least", "total"))):
+        for least, names in ((2, ("replicates",)), (100, ("draws",)), (16, ("drawn", "few", "most", "least", "total")), (2, ("repeats",))):
             rule = f"a whole number, {least} or more"
             check_fields(self, names, rule, lambda value, least=least: is_whole(value, least))
+        check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
         check_fields(self, ("kept",), "a whole number, zero or more", is_whole)
         if not isinstance(self.interpolation, Interpolation):
             raise TypeError(f"interpolation must be a cbq.fit.Interpolation, but it is {shown(self.interpolation)}.")
@@ -100,6 +110,7 @@ class Values:
     """All outputs of f at points x (n, d) of the measure of one theta (p,).
 
     rows: of each Sobol sequence; none for a discrete measure. whole: of each output. noise2: (C,), of one run.
+    atoms, reach: of each output, values that many runs share, and how close (n, C) to one of them f is it.
     """
 
     emulator: Emulator
@@ -108,6 +119,8 @@ class Values:
     rows: list[slice]
     whole: tuple[Marginals, ...]
     noise2: Array
+    atoms: list[Array]
+    reach: Array
     options: OutcomeOptions
     rng: np.random.Generator
 
@@ -146,35 +159,46 @@ class Values:
         weights, found = weights / np.sum(weights), []
         for c, each in enumerate(self.whole):
             left = np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + self.noise2[c])
-            moved = paths.moved[..., c]
+            moved, left = snapped(paths.moved[..., c], left, self.atoms[c], self.reach[rows, c])
             values = np.clip(moved + left * normal, each.low, each.high)
             found.append(Draws(weights, moved, left, values, each.low, each.high))
         return tuple(found)
 
-    def possible(self, c: int, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array) -> Array:
+    def possible(
+        self, c: int, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array, *, counted: bool
+    ) -> Array:
         """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
         some = self.whole[c].take(*self.drawn)
         replicates = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
-        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates)
+        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
 
-    def error_of_points(self, replicates: list[Array]) -> Array:
-        """Possible errors (draws, K) of the average over replicates (R, K); none without replicates."""
-        size = self.options.draws
+    def error_of_points(self, replicates: list[Array], *, counted: bool) -> Array:
+        """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
+
+        counted: whether these are shares of the points. Several replicates may have the same one, and each is right to
+        one point of its sequence.
+        """
+        size, R = self.options.draws, len(replicates)
         if not replicates:
             return np.zeros((size, 1))
-        error = np.std(replicates, axis=0, ddof=1) / np.sqrt(len(replicates))
+        grain2 = (R / len(self.x)) ** 2 / 12 if counted else 0.0
+        error = np.sqrt((np.var(replicates, axis=0, ddof=1) + grain2) / R)
         scores = stdtrit(len(replicates) - 1, (np.arange(size) + 0.5) / size)
         return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outcome:
+class Outcome(ArrayTable, Drawn):
     """The distribution of f(X, theta) under P_theta at M thetas. Made by `fit.outcome(theta)`.
 
     Results are (M,), or (M, K) for K values or probabilities, with an axis of outputs (C,) at the end where f has one.
     With `level`, each is a triple: the estimate, and the ends of an interval.
 
     theta : (M, p). size : number of points of each measure. of : "run" or "mean", see `fit.outcome`.
+    options : how it is computed.
+
+    It is a table of moments and quantiles, which displays in notebooks, `plot()` draws it, and `report(path)` writes a
+    page with sliders for theta and c.
 
     Examples
     --------
@@ -290,7 +314,7 @@ class Outcome:
             draws = values.draws
             each = self._met(event, np.stack([each.values for each in draws], axis=-1)) @ draws[0].weights
             replicates = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
-            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(replicates)
+            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(replicates, counted=True)
             if 0 < estimate[0] < 1:
                 return estimate, possible
             unseen = 1 - tail ** (1 / len(met))  # so rare that no point may meet it
@@ -316,6 +340,13 @@ class Outcome:
         bounds = np.array([[-np.inf], [np.inf]]) if self.fit.bounds is None else self.fit.bounds
         return np.broadcast_to(bounds, (2, self.fit.C or 1))
 
+    def to_columns(self, quantiles: npt.ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[str, Any]:
+        """The columns of the table: theta, mean, std and quantiles of f, (M,) each."""
+        q = np.atleast_1d(_shares(quantiles, "quantiles"))
+        ends, mean, std = np.asarray(self.ppf(q)), np.asarray(self.mean()), np.asarray(self.std())
+        columns = {f"q{100 * at:g}": ends[:, k] for k, at in enumerate(q)}
+        return by_theta(self.theta, {"mean": mean, "std": std, **columns}, self.fit.names)
+
     def to_frame(self, quantiles: npt.ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Any:
         """A pandas table with a row for each theta: mean, std and quantiles of f.
 
@@ -326,10 +357,22 @@ class Outcome:
         >>> list(outcome.to_frame([0.5, 0.95]).columns)
         ['theta', 'mean', 'std', 'q50', 'q95']
         """
-        q = np.atleast_1d(_shares(quantiles, "quantiles"))
-        ends, mean, std = np.asarray(self.ppf(q)), np.asarray(self.mean()), np.asarray(self.std())
-        columns = {f"q{100 * at:g}": ends[:, k] for k, at in enumerate(q)}
-        return data_frame(by_theta(self.theta, {"mean": mean, "std": std, **columns}, self.fit.names))
+        return data_frame(self.to_columns(quantiles))
+
+    def _figure(self) -> Figure:
+        from cbq.fit.outcome_page import outcome_figure
+
+        return outcome_figure(self)
+
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.fit.outcome_page import outcome_page
+
+        return outcome_page(self, title, repeat)
+
+    def _take(self, rows: Integers) -> Outcome:
+        """The outcome at some of the thetas, with the values that are known already."""
+        kept = {i: self._kept[m] for i, m in enumerate(rows.tolist()) if m in self._kept}
+        return replace(self, theta=self.theta[rows], _kept=kept)
 
     def __repr__(self) -> str:
         what = ", of single runs" if self.of == "run" else ", of means"
@@ -363,11 +406,13 @@ class Outcome:
         x, weights, rows = self._points(emulator.samples.conditional.one(theta))
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
-        whole = tuple(
-            Marginals(weights, means[:, c], np.sqrt(variances[..., c] + noise2[c]), low, high)
-            for c, (low, high) in enumerate(self._bounds.T.tolist())
-        )
-        found = Values(emulator, theta, x, rows, whole, noise2, self.options, self._seed)
+        spread = np.sqrt(np.median(variances, axis=0))
+        reach = np.where(spread <= self.options.known * emulator.spread, self.options.within * spread, -1.0)
+        atoms, whole = emulator.atoms(self.options.repeats), []
+        for c, (low, high) in enumerate(self._bounds.T.tolist()):
+            mean, std = snapped(means[:, c], np.sqrt(variances[..., c] + noise2[c]), atoms[c], reach[:, c])
+            whole.append(Marginals(weights, mean, std, low, high))
+        found = Values(emulator, theta, x, rows, tuple(whole), noise2, atoms, reach, self.options, self._seed)
         numbers = (4 * len(x) + 3 * self.options.draws * self.options.drawn) * len(whole)
         if len(self._kept) < self.options.kept // numbers:
             self._kept[m] = found
@@ -384,7 +429,7 @@ class Outcome:
         least: float = -np.inf,
         most: float = np.inf,
     ) -> Array | Triple:
-        """A functional of every distribution at K arguments of this name and, with a level, the ends of its interval."""
+        """A functional of every distribution at K arguments of this name; with a level, also the ends of its interval."""
         if at is not None and at.ndim > 1:
             raise ValueError(f"{name} must be a number or (K,) of them, but it has shape {at.shape}.")
         asked, C = np.zeros(1) if at is None else np.atleast_1d(at), self.fit.C or 1
@@ -394,7 +439,10 @@ class Outcome:
             estimate = np.stack([of_f(each, asked) for each in values.whole], axis=-1)  # (K, C)
             if level is None:
                 return estimate.ravel(), None
-            columns = [values.possible(c, of_f, of_draws, asked, estimate[:, c]) for c in range(C)]
+            counted = most == 1.0  # probabilities
+            columns = [
+                values.possible(c, of_f, of_draws, asked, estimate[:, c], counted=counted) for c in range(C)
+            ]
             return estimate.ravel(), np.stack(columns, axis=-1).reshape(self.options.draws, -1)
 
         def shaped(array: Array) -> Array:
