@@ -89,7 +89,12 @@ class OutcomeOptions:
     kept: int = 2**27
 
     def __post_init__(self) -> None:
-        for least, names in ((2, ("replicates",)), (100, ("draws",)), (16, ("drawn", "few", "most", "least", "total")), (2, ("repeats",))):
+        for least, names in (
+            (2, ("replicates",)),
+            (100, ("draws",)),
+            (16, ("drawn", "few", "most", "least", "total")),
+            (2, ("repeats",)),
+        ):
             rule = f"a whole number, {least} or more"
             check_fields(self, names, rule, lambda value, least=least: is_whole(value, least))
         check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
@@ -170,7 +175,9 @@ class Values:
         """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
         some = self.whole[c].take(*self.drawn)
         replicates = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
-        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
+        return (
+            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
+        )
 
     def error_of_points(self, replicates: list[Array], *, counted: bool) -> Array:
         """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
@@ -440,9 +447,7 @@ class Outcome(ArrayTable, Drawn):
             if level is None:
                 return estimate.ravel(), None
             counted = most == 1.0  # probabilities
-            columns = [
-                values.possible(c, of_f, of_draws, asked, estimate[:, c], counted=counted) for c in range(C)
-            ]
+            columns = [values.possible(c, of_f, of_draws, asked, estimate[:, c], counted=counted) for c in range(C)]
             return estimate.ravel(), np.stack(columns, axis=-1).reshape(self.options.draws, -1)
 
         def shaped(array: Array) -> Array:

@@ -17,21 +17,31 @@ that the nodes leave. Averaged over r, the mean of a value is Phi(g / sqrt(1 + w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from cbq.common import Array
+from cbq.io import Instance, Number, Text, saved
 from cbq.kernels import Kernel
-from cbq.linalg.lapack import cholesky, eigh, solve_lower, symmetric_root
+from cbq.linalg import Factor, factor
+from cbq.linalg.lapack import eigh, symmetric_root
 
 Link = Literal["probit", "log"]
 
 
+@saved(
+    "LatentPrior",
+    kernel=Instance(Kernel),
+    amplitude=Number(0.0),
+    centre=Number(),
+    link=Text(get_args(Link)),
+    level=Number(0.0),
+)
 @dataclass(frozen=True, eq=False)
-class Latent:
-    """The prior of g: its mean b, the amplitude A of a kernel, and the variance B of its level."""
+class LatentPrior:
+    """The prior of g = b + h: its mean b, the amplitude A of a kernel, and the variance B of its level."""
 
     kernel: Kernel
     amplitude: float
@@ -76,26 +86,26 @@ def centre_of(y: Array, link: Link, variance: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LatentPosterior:
-    """The posterior of h at the points u (n, D). evidence: log p(y). a: K^-1 mean h (n,). half: (n, n), see `known`."""
+    """The posterior of h at the points u (n, D). evidence: log p(y). a: K^-1 mean h (n,)."""
 
-    prior: Latent
+    prior: LatentPrior
     u: Array
     evidence: float
     a: Array
     root: Array  # t^1/2
-    half: Array  # L of I + t^1/2 K t^1/2
+    half: Factor  # of I + t^1/2 K t^1/2
 
     @classmethod
     def of(
-        cls, prior: Latent, u: Array, y: Array, steps: int = 100, share: float = 0.7, tolerance: float = 1e-5
+        cls, prior: LatentPrior, u: Array, y: Array, steps: int = 100, share: float = 0.7, tolerance: float = 1e-5
     ) -> LatentPosterior:
         """Given values y (n,). share: of the way to new sites that a step takes, as all of them move at once."""
         K, n = prior.cov(u), len(y)
         t, v = np.full(n, 1e-10), np.zeros(n)
         for _ in range(steps):
             root = np.sqrt(t)
-            half = cholesky(np.eye(n) + root[:, None] * K * root)
-            known = solve_lower(half, K * root)
+            half = factor(np.eye(n) + root[:, None] * K * root)
+            known = half.solve_lower((K * root).T).T
             variance = np.maximum(np.diagonal(K) - np.sum(known**2, axis=1), 1e-12)
             mean = K @ v - known @ (known.T @ v)
             new, new_v, sums = prior.sites(y, mean, variance, t, v)
@@ -103,7 +113,7 @@ class LatentPosterior:
             if moved < tolerance:
                 break
             t, v = np.maximum(t + share * (new - t), 1e-10), v + share * (new_v - v)
-        evidence = sums + 0.5 * float(mean @ v) - float(np.sum(np.log(np.diagonal(half))))
+        evidence = sums + 0.5 * float(mean @ v) - 0.5 * float(half.logdet)
         return cls(prior, u, evidence, v - t * mean, root, half)
 
     def draws(self, nodes: Array, size: int, rng: np.random.Generator) -> LatentDraws:
@@ -111,7 +121,7 @@ class LatentPosterior:
         prior, every = self.prior, np.concatenate([self.u, nodes])
         K = prior.cov(every)
         mine = K[:, : len(self.u)]
-        known = solve_lower(self.half, mine * self.root)
+        known = self.half.solve_lower((mine * self.root).T).T
         h = mine @ self.a + rng.standard_normal((size, len(every))) @ symmetric_root(K - known @ known.T)
         values, vectors = eigh(K)
         kept = values > 1e-9 * values[-1]
@@ -123,7 +133,7 @@ class LatentPosterior:
 class LatentDraws:
     """Draws of g as functions. axes: (N, r), K^-1 = axes axes'. coordinates: (r, size), of the draws at the nodes."""
 
-    prior: Latent
+    prior: LatentPrior
     nodes: Array
     axes: Array
     coordinates: Array
@@ -136,29 +146,52 @@ class LatentDraws:
         return self.prior.mean_of(self.prior.centre + features @ self.coordinates, left[:, None])
 
 
-def likeliest(kernel: Kernel, u: Array, y: Array, link: Link, *, ard: bool, noisy: bool = True) -> Latent:
-    """The prior with the amplitude and the lengthscales of the highest evidence, which have wide priors themselves.
+def plausible_priors(
+    kernel: Kernel,
+    u: Array,
+    y: Array,
+    link: Link,
+    rng: np.random.Generator,
+    *,
+    ard: bool,
+    noisy: bool,
+    count: int = 16,
+    tried: int = 64,
+    reach: float = 0.7,
+) -> list[LatentPrior]:
+    """Priors (count) whose amplitude and lengthscales are draws of their posterior, all of the same weight.
 
-    The logarithm of the amplitude is N(log a, 1.5^2), with a = 4, or 400 where the value is a function of u, and each of a lengthscale, in units of the spread of the points
-    along it, N(log sqrt(D), 1): without them, the amplitude of values that a surface separates would be infinite.
+    They have wide priors themselves. The logarithm of the amplitude is N(log a, 1.5^2), with a = 4 for events, or 400
+    where the value is a function of u, and the variance of log(y + 1/2) for counts; the one of a lengthscale, in units of
+    the spread of the points along it, N(log sqrt(D), 1). Without them, the amplitude of values that a surface separates
+    would be infinite.
+
+    tried : places around the mode, at distances of `reach` in each coordinate, from which the draws are resampled.
     """
     from scipy.optimize import minimize
 
-    D = u.shape[1]
-    scale = np.std(u, axis=0)
-    scale = np.log(np.where(scale > 0, scale, 1.0))
-    usual = (4.0 if noisy else 400.0) if link == "probit" else max(float(np.var(np.log(y + 0.5))), 0.1)
+    D, usual = u.shape[1], 400.0
+    if noisy or link == "log":
+        usual = 4.0 if link == "probit" else max(float(np.var(np.log(y + 0.5))), 0.1)
+    spread = np.std(u, axis=0)
+    unit = np.log(np.where(spread > 0, spread, 1.0)) + 0.5 * np.log(D)
 
-    def prior(at: Array) -> Latent:
-        lengthscales = scale + 0.5 * np.log(D) + (at[1:] if ard else np.full(D, at[1]))
+    def prior(at: Array) -> LatentPrior:
         A = float(usual * np.exp(at[0]))
         level = A if link == "probit" else 1.0
-        return Latent(kernel.with_log_lengthscales(lengthscales), A, centre_of(y, link, A + level), link, level)
+        lengthscales = unit + (at[1:] if ard else at[1])
+        return LatentPrior(kernel.with_log_lengthscales(lengthscales), A, centre_of(y, link, A + level), link, level)
 
     def loss(at: Array) -> float:
         found = LatentPosterior.of(prior(at), u, y).evidence
         return -found + 0.5 * float((at[0] / 1.5) ** 2 + np.sum(at[1:] ** 2))
 
-    start = np.zeros(1 + (D if ard else 1))
-    bounds = [(-6.0, 6.0)] * len(start)
-    return prior(minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "eps": 1e-4}).x)
+    size = 1 + (D if ard else 1)
+    options = {"maxiter": 12, "eps": 1e-3}
+    mode = minimize(loss, np.zeros(size), method="L-BFGS-B", bounds=[(-5.0, 5.0)] * size, options=options).x
+    steps = reach * rng.standard_normal((tried, size))
+    steps[0] = 0.0
+    log = np.array([-loss(mode + step) for step in steps]) + 0.5 * np.sum((steps / reach) ** 2, axis=1)
+    total = np.cumsum(np.exp(log - np.max(log)))
+    rows = np.searchsorted(total, total[-1] * (np.arange(count) + rng.random()) / count)
+    return [prior(mode + steps[i]) for i in rows]
