@@ -112,7 +112,7 @@ class Draws:
 def snapped(mean: Array, std: Array, atoms: Array, reach: Array) -> tuple[Array, Array]:
     """Means (..., n) and standard deviations (..., n), with values that are one of the atoms (A,) moved there.
 
-    reach: (n,), how far a mean may be from an atom.
+    reach: (..., n), how far a mean may be from an atom.
     """
     for value in atoms:
         near = np.abs(mean - value) <= reach

@@ -164,7 +164,8 @@ class Values:
         weights, found = weights / np.sum(weights), []
         for c, each in enumerate(self.whole):
             left = np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + self.noise2[c])
-            moved, left = snapped(paths.moved[..., c], left, self.atoms[c], self.reach[rows, c])
+            reach = np.multiply.outer(np.maximum(np.sqrt(paths.factors2), 1.0), self.reach[rows, c])
+            moved, left = snapped(paths.moved[..., c], left, self.atoms[c], reach)
             values = np.clip(moved + left * normal, each.low, each.high)
             found.append(Draws(weights, moved, left, values, each.low, each.high))
         return tuple(found)

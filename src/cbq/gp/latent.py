@@ -97,9 +97,13 @@ class LatentPosterior:
 
     @classmethod
     def of(
-        cls, prior: LatentPrior, u: Array, y: Array, steps: int = 100, share: float = 0.7, tolerance: float = 1e-5
+        cls, prior: LatentPrior, u: Array, y: Array, steps: int = 200, share: float = 0.4, tolerance: float = 1e-5
     ) -> LatentPosterior:
-        """Given values y (n,). share: of the way to new sites that a step takes, as all of them move at once."""
+        """Given values y (n,). share: of the way to new sites that a step takes.
+
+        All sites move at once, and with 0.7 of the way they may circle around each other. The evidence of sites that do
+        not settle is zero.
+        """
         K, n = prior.cov(u), len(y)
         t, v = np.full(n, 1e-10), np.zeros(n)
         for _ in range(steps):
@@ -113,7 +117,8 @@ class LatentPosterior:
             if moved < tolerance:
                 break
             t, v = np.maximum(t + share * (new - t), 1e-10), v + share * (new_v - v)
-        evidence = sums + 0.5 * float(mean @ v) - 0.5 * float(half.logdet)
+        settled = sums + 0.5 * float(mean @ v) - 0.5 * float(half.logdet)
+        evidence = settled if moved < tolerance else -np.inf
         return cls(prior, u, evidence, v - t * mean, root, half)
 
     def draws(self, nodes: Array, size: int, rng: np.random.Generator) -> LatentDraws:
@@ -184,7 +189,7 @@ def plausible_priors(
 
     def loss(at: Array) -> float:
         found = LatentPosterior.of(prior(at), u, y).evidence
-        return -found + 0.5 * float((at[0] / 1.5) ** 2 + np.sum(at[1:] ** 2))
+        return -max(found, -1e6) + 0.5 * float((at[0] / 1.5) ** 2 + np.sum(at[1:] ** 2))
 
     size = 1 + (D if ard else 1)
     options = {"maxiter": 12, "eps": 1e-3}
