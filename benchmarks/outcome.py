@@ -1,17 +1,17 @@
 """Whether probabilities and quantiles of an outcome are right: coverage of intervals, and errors beside two rivals.
 
-Run: .venv/bin/python benchmarks/outcome.py [--seeds 20] [--problems kink jump] [--runs 128] [--rivals] [--out PATH.json]
+Run: .venv/bin/python benchmarks/outcome.py [--seeds 20] [--problems NAME ...] [--runs 128] [--rivals] [--out PATH.json]
      .venv/bin/python benchmarks/outcome.py --speed
 
 The truth is brute force: f itself at 2^18 Sobol points of each of four thetas, 2^16 for one input. Asked for are the
-quantiles of 5%, 50% and 95%, the probabilities to exceed the values that are exceeded with probability 0.5, 0.1 and 0.02
-on average, and the standard deviation. Coverage is the share of (theta, question, output) whose truth is in the
-interval of 95%; the error of a probability is absolute, and errors of quantiles are in units of the standard deviation of
-f. With `--rivals`, the
-probabilities are estimated from the same runs by two others: cbq.MOBQ fitted to the indicator of the event, and a
-Gaussian process of scikit-learn (Matern 5/2 or RBF with a lengthscale for each input, the likelier one; in
-standardised inputs) that is integrated in the same way. `--speed` times 100 probabilities at 10,000 thetas after a fit
-to 600 points.
+quantiles of 5%, 50% and 95%, the probabilities to exceed the values that are exceeded with probability 0.5, 0.1 and
+0.02 on average, and the standard deviation. Coverage is the share of (theta, question, output) whose truth is in the
+interval of 95%. Errors of probabilities are absolute, those of quantiles in units of the standard deviation of f.
+
+With `--rivals`, the probabilities are estimated from the same runs by two others: cbq.MOBQ fitted to the indicator of
+the event, and a Gaussian process of scikit-learn (Matern 5/2 or RBF with a lengthscale for each input, the likelier
+one; in standardised inputs) that is integrated in the same way. `--speed` times 100 probabilities at 10,000 thetas
+after a fit to 600 points.
 """
 
 from __future__ import annotations

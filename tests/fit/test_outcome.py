@@ -160,7 +160,7 @@ def test_many_thetas_are_interpolated_within_the_error_of_their_points(fit):
     assert len(calls) < 60  # thetas that were computed
     assert calls[-1] == 400
     assert_allclose(outcome.ppf(0.9), norm(2 * theta[:, 0] + 1, 1.4).ppf(0.9), atol=0.02)
-    estimate, low, high = outcome.cdf(c, level=0.95)
+    _, low, high = outcome.cdf(c, level=0.95)
     assert np.mean((low <= truth) & (truth <= high)) > 0.9
     assert_allclose(outcome.std(), 1.4, rtol=5e-3)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -89,14 +89,9 @@ class OutcomeOptions:
     kept: int = 2**27
 
     def __post_init__(self) -> None:
-        for least, names in (
-            (2, ("replicates",)),
-            (100, ("draws",)),
-            (16, ("drawn", "few", "most", "least", "total")),
-            (2, ("repeats",)),
-        ):
-            rule = f"a whole number, {least} or more"
-            check_fields(self, names, rule, lambda value, least=least: is_whole(value, least))
+        rules = {2: ("replicates", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
+        for least, names in rules.items():
+            check_fields(self, names, f"a whole number, {least} or more", partial(is_whole, least=least))
         check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
         check_fields(self, ("kept",), "a whole number, zero or more", is_whole)
         if not isinstance(self.interpolation, Interpolation):
@@ -395,7 +390,7 @@ class Outcome(ArrayTable, Drawn):
         n = -(-self.size // R)
         u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(R)])
         least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
-        return np.clip(u, least, 1 - least)
+        return np.asarray(np.clip(u, least, 1 - least))
 
     def _points(self, measure: Measure) -> tuple[Array, Array, list[slice]]:
         """Points (n, d) of a measure, weights (n,), and the rows of Sobol sequences; or all atoms, and no rows."""
@@ -437,7 +432,7 @@ class Outcome(ArrayTable, Drawn):
         least: float = -np.inf,
         most: float = np.inf,
     ) -> Array | Triple:
-        """A functional of every distribution at K arguments of this name; with a level, also the ends of its interval."""
+        """A functional of every distribution at K arguments of this name and, with a level, the ends of intervals."""
         if at is not None and at.ndim > 1:
             raise ValueError(f"{name} must be a number or (K,) of them, but it has shape {at.shape}.")
         asked, C = np.zeros(1) if at is None else np.atleast_1d(at), self.fit.C or 1

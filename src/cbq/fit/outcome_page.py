@@ -139,12 +139,9 @@ def _density(outcome: Outcome, c: int, bins: int = 80) -> Panel:
     x = np.repeat(edges, 2)[1:-1]
     marks: list[Mark] = [Band(x, np.zeros(len(x)), np.repeat(density, 2), opacity=0.35)]
     quantiles = _columns(one.ppf([0.05, 0.5, 0.95]), c)[0]
-    marks += [
-        Rule(float(at), "x", label, INK, dash)
-        for at, label, dash in zip(
-            quantiles, ("5% and 95%", "median", "5% and 95%"), ("dotted", "dashed", "dotted"), strict=True
-        )
-    ]
+    low, median, high = quantiles.tolist()
+    marks += [Rule(at, "x", "5% and 95%", INK, "dotted") for at in (low, high)]
+    marks.append(Rule(median, "x", "median", INK, "dashed"))
     return Panel(marks, Axis(_label(outcome, c)), Axis("density", zero=True), title=_place(one, 0))
 
 

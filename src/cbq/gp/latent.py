@@ -1,14 +1,14 @@
 """A Gaussian process behind values that are 0 or 1, or counts: its posterior, and draws of it.
 
 Given g at the points, the values are independent: 1 with probability Phi(g) (probit link), or Poisson with the mean
-exp(g) (log link). g = b + h, and h has the covariance K = B + A k. The posterior of h is approximated by a Gaussian one:
-each value becomes a site, an observation of h with the precision t and the natural mean v, so that
+exp(g) (log link). g = b + h, and h has the covariance K = B + A k. The posterior of h is approximated by a Gaussian
+one: each value becomes a site, an observation of h with the precision t and the natural mean v, so that
 
     cov h = K - K t^1/2 (I + t^1/2 K t^1/2)^-1 t^1/2 K,    mean h = cov h v.
 
 For the probit link, sites follow by expectation propagation: with the site and its value, h_i has the same mean and
-variance (Rasmussen and Williams 2006, Section 3.6); at a mode far from zero the likelihood is flat, and Laplace's method
-would see nothing. For the log link they follow by Laplace's method (Section 3.4), whose steps are those of Newton.
+variance (Rasmussen and Williams 2006, Section 3.6); at a mode far from zero the likelihood is flat, and Laplace's
+method would see nothing. For the log link they follow by Laplace's method (Section 3.4), by the steps of Newton.
 
 A draw at the points and at further nodes continues everywhere: h(u) = k(u)'K^-1 h + r, where r has the variance w(u)
 that the nodes leave. Averaged over r, the mean of a value is Phi(g / sqrt(1 + w)), or exp(g + w / 2).
@@ -167,9 +167,9 @@ def plausible_priors(
     """Priors (count) whose amplitude and lengthscales are draws of their posterior, all of the same weight.
 
     They have wide priors themselves. The logarithm of the amplitude is N(log a, 1.5^2), with a = 4 for events, or 400
-    where the value is a function of u, and the variance of log(y + 1/2) for counts; the one of a lengthscale, in units of
-    the spread of the points along it, N(log sqrt(D), 1). Without them, the amplitude of values that a surface separates
-    would be infinite.
+    where the value is a function of u, and the variance of log(y + 1/2) for counts; the one of a lengthscale, in units
+    of the spread of the points along it, N(log sqrt(D), 1). Without them, the amplitude of values that a surface
+    separates would be infinite.
 
     tried : places around the mode, at distances of `reach` in each coordinate, from which the draws are resampled.
     """
@@ -192,8 +192,8 @@ def plausible_priors(
         return -max(found, -1e6) + 0.5 * float((at[0] / 1.5) ** 2 + np.sum(at[1:] ** 2))
 
     size = 1 + (D if ard else 1)
-    options = {"maxiter": 12, "eps": 1e-3}
-    mode = minimize(loss, np.zeros(size), method="L-BFGS-B", bounds=[(-5.0, 5.0)] * size, options=options).x
+    bounds = [(-5.0, 5.0)] * size
+    mode = minimize(loss, np.zeros(size), method="L-BFGS-B", bounds=bounds, options={"maxiter": 12, "eps": 1e-3}).x
     steps = reach * rng.standard_normal((tried, size))
     steps[0] = 0.0
     log = np.array([-loss(mode + step) for step in steps]) + 0.5 * np.sum((steps / reach) ** 2, axis=1)

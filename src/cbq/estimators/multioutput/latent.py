@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from cbq.common import Array, check_fields, evenly, is_whole, one_of, shown
-from cbq.estimators.base import Estimator, check_choices, check_kernels, estimator, is_auto, settings
+from cbq.estimators.base import Estimator, is_auto, settings
 from cbq.fit import Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
 from cbq.io import Instance, Integer, Many, Texts, saved
@@ -19,10 +19,11 @@ from cbq.measures import Empirical
 from cbq.samples import Samples
 
 
-@estimator("latent", title="latent-process Bayesian quadrature, for events and counts", order=35)
 @dataclass(frozen=True)
 class LatentBQ(Estimator["LatentBQFit"]):
     """Bayesian quadrature for an f that is 0 or 1, or a count. A configuration: `fit` returns a fit.
+
+    It refuses other values, so it is no choice of `Auto` and of comparisons.
 
     A Gaussian process g of x, and of theta where f depends on it, lies behind f: an event has the probability Phi(g),
     and a count is Poisson with the mean exp(g). Means and intervals of I, an average of such means, are within [0, 1],
@@ -32,14 +33,14 @@ class LatentBQ(Estimator["LatentBQFit"]):
     Parameters
     ----------
     kernel : of x, or of x and theta: an `RBF` by default. Its lengthscales are fitted.
-    link : "probit" for events, "log" for counts. "auto" is "probit" where all values are 0 or 1, and "log" where they are
-        whole numbers, zero or more.
+    link : "probit" for events, "log" for counts. "auto" is "probit" where all values are 0 or 1, and "log" where they
+        are whole numbers, zero or more.
     ard : a lengthscale for every coordinate rather than one for all.
     priors : amplitudes and lengthscales that explain the values about equally well: draws of their posterior.
     draws : of g, an equal share by each of these, whose averages are the predictive distribution: ends of 95% intervals
         have six of 256 beyond them.
     nodes : points without a run, drawn from the measures, at which g is drawn too: draws must differ where no run is.
-    size : number of points of each measure.
+    size : number of points of each measure; intervals do not contain their error.
     fitted : runs by which lengthscales are fitted, at most: each step takes their third power.
     seed : of the draws.
 
@@ -60,7 +61,7 @@ class LatentBQ(Estimator["LatentBQFit"]):
     kernel: Kernel | Literal["auto"] = "auto"
     link: Link | Literal["auto"] = "auto"
     ard: bool = True
-    priors: int = 16
+    priors: int = 8
     draws: int = 256
     nodes: int = 128
     size: int = 1024
@@ -119,8 +120,21 @@ def link_of(values: Array, asked: str) -> Link:
     raise ValueError(f"LatentBQ is for values of f that are {what}, but one is {wrong[0]:.6g}: fit cbq.MOBQ().")
 
 
+def check_fit(samples: Samples, priors: Sequence[LatentPrior], **_: Any) -> None:
+    """Raise unless every output has the same number of priors, with kernels of its inputs."""
+    if len(priors) % (samples.C or 1):
+        raise ValueError(f"priors must be as many for each of {samples.C} outputs, but there are {len(priors)}.")
+    for prior in priors:
+        prior.kernel.check_dim(inputs_of(samples).shape[1])
+    each = len(priors) // (samples.C or 1)
+    for c, values in enumerate(samples.table.T):
+        for prior in priors[c * each : (c + 1) * each]:
+            link_of(values, prior.link)
+
+
 @saved(
     "LatentBQ",
+    check=check_fit,
     samples=Instance(Samples),
     priors=Many(Instance(LatentPrior), least=1),
     draws=Integer(100),
@@ -198,9 +212,10 @@ class LatentBQFit(Fit):
         C, k = self.C or 1, self._each
         locations = np.empty((C, k, -(-self.draws // k), M))
         for m, measure in enumerate(self.samples.conditional(theta)):
-            atoms = isinstance(measure, Empirical)
-            x = measure.points if isinstance(measure, Empirical) else measure.transport(u)
-            weights = measure.weights / np.sum(measure.weights) if atoms else np.full(len(x), 1 / len(x))
+            if isinstance(measure, Empirical):
+                x, weights = measure.points, measure.weights / np.sum(measure.weights)
+            else:
+                x, weights = measure.transport(u), np.full(self.size, 1 / self.size)
             inputs = self._with_theta(x, theta[m])
             for i, process in enumerate(self._drawn_processes):
                 locations[i // k, i % k, :, m] = weights @ process.means(inputs)
@@ -218,16 +233,16 @@ class LatentBQFit(Fit):
     @property
     def emulator(self) -> Any:
         raise ValueError(
-            "f is an event or a count, so it has no emulator and no outcome: fit.predict(theta) is the probability of the "
-            "event, or the mean of the count."
+            "f is an event or a count, so it has no emulator and no outcome: fit.predict(theta) is the probability of "
+            "the event, or the mean of the count."
         )
 
     def _description(self) -> list[str]:
         what = {"probit": "0 or 1, with probability Phi(g)", "log": "counts, with the mean exp(g)"}
         each = [
             [
-                f"Values of f are {what[prior.link]}; g is a Gaussian process: {on_one_line(repr(prior.kernel))}, with a "
-                f"variance of {prior.amplitude:.3g}, and {self._each - 1} more."
+                f"Values of f are {what[prior.link]}; g is a Gaussian process: {on_one_line(repr(prior.kernel))}, with "
+                f"a variance of {prior.amplitude:.3g}, and {self._each - 1} more."
             ]
             for prior in self.priors[:: self._each]
         ]
