@@ -1073,7 +1073,7 @@ SMALL = {
     "MOBQ": POOLED["x and theta, landmarks"],
     "MOBQ.kronecker": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid(outputs=False)),
     "LatentBQ": lambda: cbq.LatentBQ(priors=2, draws=100, size=64).fit(
-        cbq.Samples(THETA, X, np.where(X > np.median(X), 1.0, 0.0), family, depends_on_theta=False)
+        cbq.Samples(THETA, X, np.where(np.median(X) < X, 1.0, 0.0), family, depends_on_theta=False)
     ),
 }
 # A sentence or none, a trend or none, minus infinity; a plain posterior, and no second curve.
