@@ -260,6 +260,13 @@ def shared() -> cbq.Samples:
     return cbq.Samples(made.theta, made.x, f.reshape(6, 8, 2), family, depends_on_theta=False)
 
 
+def events() -> cbq.Samples:
+    """Samples of an event."""
+    made = samples()
+    f = np.where(made.all_points[:, 0] > np.median(made.all_points[:, 0]), 1.0, 0.0)
+    return cbq.Samples(made.theta, made.x, f.reshape(6, 8), family, depends_on_theta=False)
+
+
 @cache
 def fit() -> cbq.Fit:
     return cbq.LSMC().fit(samples())
@@ -507,6 +514,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "ImportanceSampling": cbq.ImportanceSampling,
     "KLSMC": cbq.KLSMC,
     "LSMC": cbq.LSMC,
+    "LatentBQ": cbq.LatentBQ,
     "MOBQ": cbq.MOBQ,
     "MonteCarlo": cbq.MonteCarlo,
     "PaperCBQ": cbq.CBQ.paper,
@@ -515,6 +523,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "KLSMCFit": lambda: cbq.KLSMC().fit(samples()),
     "KroneckerFit": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid()),
     "LSMCFit": two_outputs,
+    "LatentBQFit": lambda: cbq.LatentBQ().fit(events()),
     "MOBQFit": lambda: cbq.MOBQ().fit(shared()),
     "MonteCarloFit": lambda: cbq.MonteCarlo().fit(samples()),
     "LeaveOneOut": lambda: cbq.CBQ().fit(samples()).leave_one_out(),

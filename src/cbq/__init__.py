@@ -12,6 +12,7 @@ from cbq.estimators import (
     MOBQ,
     Auto,
     ImportanceSampling,
+    LatentBQ,
     MonteCarlo,
     StageOneSelection,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "ImportanceSampling",
     "IntegrandError",
     "LandmarkSelection",
+    "LatentBQ",
     "MonteCarlo",
     "Names",
     "Problem",

@@ -150,12 +150,127 @@ def test_saved_fits_have_the_same_outcomes(fit, outcome, tmp_path):
     assert_array_equal(again.outcome(THETA).cdf(0.5), outcome.cdf(0.5))
 
 
+def test_many_thetas_are_interpolated_within_the_error_of_their_points(fit):
+    theta = np.linspace(-1.0, 1.0, 400)[:, None]
+    calls = []
+    outcome = fit.outcome(theta, progress=lambda done, total: calls.append(done))
+    c = np.array([-1.0, 1.0, 4.0])
+    truth = norm(2 * theta + 1, 1.4).cdf(c)
+    assert_allclose(outcome.cdf(c), truth, atol=2e-3)
+    assert len(calls) < 60  # thetas that were computed
+    assert calls[-1] == 400
+    assert_allclose(outcome.ppf(0.9), norm(2 * theta[:, 0] + 1, 1.4).ppf(0.9), atol=0.02)
+    _, low, high = outcome.cdf(c, level=0.95)
+    assert np.mean((low <= truth) & (truth <= high)) > 0.9
+    assert_allclose(outcome.std(), 1.4, rtol=5e-3)
+
+
+def test_thetas_are_all_computed_where_interpolation_fails():
+    """The measure jumps at every other theta, so that no theta foresees its neighbours."""
+
+    def family(theta):
+        return Gaussian(theta[0] + (round(1000 * theta[0]) % 2), cov=0.01)
+
+    problem = cbq.Problem(lambda x, theta: x[:, 0], family, Uniform(0.0, 1.0), depends_on_theta=False)
+    theta = np.arange(0, 120) / 1000
+    outcome = cbq.MOBQ().fit(problem.collect(8, 8, rng=0, design="sobol")).outcome(theta, size=512)
+    truth = norm(theta + np.arange(120) % 2, 0.1).cdf(0.5)
+    assert_allclose(outcome.cdf(0.5), truth, atol=0.01)
+
+
+def test_equal_thetas_have_equal_answers(fit):
+    answers = fit.outcome([0.3, -0.2, 0.3]).sf([0.0, 1.0], level=0.9)
+    for each in answers:
+        assert_array_equal(each[0], each[2])
+
+
+def test_values_that_many_runs_share_are_met_exactly():
+    """max(x, 0) is zero with probability Phi(-theta / 0.7), which no smoothing splits in half."""
+    problem = shifted(lambda x: np.maximum(x[:, 0], 0.0))
+    outcome = cbq.MOBQ().fit(problem.collect(10, 10, rng=0, design="sobol")).outcome(THETA)
+    truth = norm.cdf(-THETA[:, 0] / 0.7)
+    estimate, low, high = outcome.cdf(0.0, level=0.95)
+    assert_allclose(estimate, truth, atol=0.02)
+    assert np.all((low <= truth) & (truth <= high))
+
+
+def test_draws_reach_the_ends_of_f(outcome):
+    """The points at which f is drawn hold both extremes of f, with weights that keep the measure."""
+    values = outcome._values(0)
+    rows, weights = values.drawn
+    mean = values.whole[0].mean
+    assert np.min(mean[rows]) == np.min(mean)
+    assert np.max(mean[rows]) == np.max(mean)
+    assert 1000 < len(rows) < 2100
+    weights = weights / np.sum(weights)
+    for c in norm(2 * THETA[0, 0] + 1, 1.4).ppf([1e-3, 0.1, 0.5, 0.999]):
+        share = np.mean(mean <= c)
+        assert_allclose(weights @ (mean[rows] <= c), share, rtol=0.25, atol=5e-3 * min(share, 1 - share))
+
+
+def test_events_that_no_draw_meets_have_an_interval(outcome):
+    estimate, low, high = outcome.probability(lambda f: f > 1e6, level=0.95)
+    assert_array_equal(estimate, 0.0)
+    assert_array_equal(low, 0.0)
+    assert np.all((high > 0) & (high < 1e-3))
+    estimate, low, high = outcome.probability(lambda f: f < 1e6, level=0.95)
+    assert_array_equal(estimate, 1.0)
+    assert np.all((low < 1) & (low > 0.999) & (high == 1))
+
+
+def test_an_outcome_is_a_table_with_a_figure_and_a_page(outcome, tmp_path):
+    columns = outcome.to_columns([0.1, 0.9])
+    assert list(columns) == ["theta", "mean", "std", "q10", "q90"]
+    outcome.to_csv(tmp_path / "outcome.csv")
+    assert len((tmp_path / "outcome.csv").read_text().splitlines()) == 3
+    assert "q50" in outcome._repr_html_()
+    assert len(outcome.plot().axes) == 3
+    outcome.report(tmp_path / "outcome.html", repeat="fit.outcome(theta)")
+    page = (tmp_path / "outcome.html").read_text()
+    assert "exceeds c" in page
+    assert page.count('type="range"') == 2  # theta and c
+
+
+def test_figures_of_one_theta_and_of_several_coordinates(fit):
+    assert len(fit.outcome([0.2]).plot().axes) == 2
+    problem = cbq.Problem(
+        lambda x, theta: np.column_stack([x[:, 0] + theta[1], x[:, 0] ** 2]),
+        lambda theta: Gaussian([theta[0]], cov=[1.0]),
+        Uniform([0.0, 0.0], [1.0, 1.0]),
+    )
+    outcome = cbq.MOBQ().fit(problem.collect(12, 4, rng=0)).outcome(problem.prior.sample(3, 0), size=512)
+    assert len(outcome.plot().axes) == 6
+
+
+def test_families_that_are_known_at_the_observed_thetas_only_are_named(fit):
+    samples = fit.samples
+    known = cbq.Samples(samples.theta, samples.x, samples.f, samples.measures, depends_on_theta=False)
+    other = cbq.MOBQ().fit(known)
+    assert_allclose(other.outcome(samples.theta[:2]).cdf(0.5), fit.outcome(samples.theta[:2]).cdf(0.5), atol=1e-3)
+    with pytest.raises(ValueError, match="not known at theta"):
+        other.outcome([[0.123]])
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
         (lambda o: o.ppf(1.0), "q must be between 0 and 1"),
-        (lambda o: o.ppf([[0.5]]), r"shape \(1, 1\)"),
-        (lambda o: o.cdf(np.nan), "c"),
+        (lambda o: o.ppf(0.0), "q must be between 0 and 1"),
+        (lambda o: o.ppf(np.nan), "q must be finite"),
+        (lambda o: o.ppf([[0.5]]), r"q must be a number or \(K,\).*shape \(1, 1\)"),
+        (lambda o: o.expected_shortfall(-0.1), "q must be between 0 and 1"),
+        (lambda o: o.interval(1.0), "share must lie between 0 and 1"),
+        (lambda o: o.sf([0.0, np.nan]), "c must be finite, but 1 of its 2 values"),
+        (lambda o: o.to_frame(1.5), "quantiles must be between 0 and 1"),
+        (lambda o: o.probability(lambda f: f[:0] > 0), "event must return a boolean for each of"),
+        (lambda o: o.fit.outcome(np.empty((0, 1))), "theta"),
+        (lambda o: o.fit.outcome(np.nan), "theta"),
+        (lambda o: o.fit.outcome(THETA, options=3), "options must be cbq.fit.OutcomeOptions"),
+        (lambda o: o.fit.outcome(THETA, progress=3), "progress"),
+        (lambda o: cbq.fit.OutcomeOptions(draws=3), "draws must be a whole number, 100 or more"),
+        (lambda o: cbq.fit.OutcomeOptions(replicates=1), "replicates must be a whole number, 2 or more"),
+        (lambda o: cbq.fit.Interpolation(tolerance=-1.0), "tolerance must be a number"),
+        (lambda o: o.cdf(np.nan), "c must be finite"),
         (lambda o: o.cdf(0.0, level=1.5), "level"),
         (lambda o: o.probability(lambda f: f), "event must return a boolean"),
         (lambda o: o.probability(3), "event must be a function"),

@@ -430,6 +430,7 @@ def test_the_names_of_fits_in_files():
         "KLSMC",
         "MOBQ",
         "MOBQ.kronecker",
+        "LatentBQ",
     }
 
 
@@ -1071,6 +1072,9 @@ SMALL = {
     "KLSMC": BASELINES["kernel"],
     "MOBQ": POOLED["x and theta, landmarks"],
     "MOBQ.kronecker": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid(outputs=False)),
+    "LatentBQ": lambda: cbq.LatentBQ(priors=2, draws=100, size=64).fit(
+        cbq.Samples(THETA, X, np.where(np.median(X) < X, 1.0, 0.0), family, depends_on_theta=False)
+    ),
 }
 # A sentence or none, a trend or none, minus infinity; a plain posterior, and no second curve.
 MAY_BE_NULL = {"choice", "degree", "evidence", "calibration", "significance"}
@@ -1422,6 +1426,7 @@ def examples():
         POOLED["a grid"](),
         given(NESTED["deep"])(),
         given(NESTED["product"])(),
+        SMALL["LatentBQ"](),
     ]
     measures = [
         Mixture([0.25, 0.75], [LogNormal(0.1, cov=0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),

@@ -9,7 +9,7 @@ from cbq.estimators.baselines.monte_carlo import MonteCarlo, MonteCarloFit
 from cbq.estimators.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ, StageOneSelection
 from cbq.estimators.conditional.fit import best_thetas
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.estimators.multioutput import MOBQ, KroneckerFit, MOBQFit
+from cbq.estimators.multioutput import MOBQ, KroneckerFit, LatentBQ, LatentBQFit, MOBQFit
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
 from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
@@ -33,6 +33,8 @@ __all__ = [
     "KLSMCFit",
     "KroneckerFit",
     "LSMCFit",
+    "LatentBQ",
+    "LatentBQFit",
     "LeaveOneOut",
     "MOBQFit",
     "MonteCarlo",

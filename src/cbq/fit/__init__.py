@@ -2,6 +2,7 @@
 
 from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
+from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.emulator import Emulator
 from cbq.fit.findings import (
@@ -16,7 +17,7 @@ from cbq.fit.findings import (
     warn_of,
 )
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails
-from cbq.fit.outcome import Outcome
+from cbq.fit.outcome import Outcome, OutcomeOptions
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.report import FitReport
 from cbq.fit.summary import (
@@ -32,4 +33,13 @@ from cbq.fit.summary import (
 from cbq.fit.theta_grids import TAIL
 from cbq.fit.thetas import FRESH, MARGIN, N_WANTED, Suggestion, thetas_between
 
-__all__ = ["Emulator", "Finding", "Fit", "FitWarning", "Outcome", "PredictiveDistribution"]
+__all__ = [
+    "Emulator",
+    "Finding",
+    "Fit",
+    "FitWarning",
+    "Interpolation",
+    "Outcome",
+    "OutcomeOptions",
+    "PredictiveDistribution",
+]

@@ -44,7 +44,7 @@ from cbq.fit.findings import (
     unseen_points,
 )
 from cbq.fit.heavy_tails import infinite_variance
-from cbq.fit.outcome import Of, Outcome
+from cbq.fit.outcome import OPTIONS, Of, Outcome, OutcomeOptions
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.summary import Summary, fit_html
 from cbq.fit.thetas import Suggestion, beyond, beyond_findings
@@ -645,14 +645,23 @@ class Fit(Immutable, ABC):
         )
 
     def outcome(
-        self, theta: npt.ArrayLike, *, size: int = 2**15, of: Of = "run", rng: np.random.Generator | int = 0
+        self,
+        theta: npt.ArrayLike,
+        *,
+        size: int | None = None,
+        of: Of = "run",
+        rng: np.random.Generator | int = 0,
+        options: OutcomeOptions = OPTIONS,
+        progress: Progress = False,
     ) -> Outcome:
         """The distribution of f(X, theta), X ~ P_theta, at thetas (M, p): probabilities, quantiles, spread, shortfall.
 
-        size : number of points of each measure, from Sobol sequences; of a discrete measure, all atoms count. For a
-            probability of 1e-4, take 2**18.
+        size : number of points of each measure, from Sobol sequences; of a discrete measure, all atoms count. By
+            default 2**15, and fewer, down to 2**12, at more than 8 thetas. For a probability of 1e-4, take 2**18.
         of : "run", the outcome of one run, noise included, or "mean", the mean of f at x; the same unless f is random.
         rng : a generator or a seed, of the points and of the draws of f from which intervals follow.
+        options : how points, draws and thetas are chosen.
+        progress : True for a bar, or a function that is called with the numbers of finished and of all thetas.
 
         Examples
         --------
@@ -663,7 +672,7 @@ class Fit(Immutable, ABC):
         >>> bool(np.all((low <= probability) & (probability <= high)))
         True
         """
-        return Outcome.of_fit(self, theta, size=size, of=of, rng=rng)
+        return Outcome.of_fit(self, theta, size=size, of=of, rng=rng, options=options, progress=progress)
 
     @warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cbq.common import Array, blocks, count, flag, generator, points, require_memory
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.linalg.lapack import eigh, symmetric_root
-from cbq.measures import Measure
+from cbq.linalg.threads import in_threads
 from cbq.samples import Samples
 
 if TYPE_CHECKING:
@@ -112,6 +112,19 @@ class Emulator:
         """Whether f is random."""
         return bool(np.any(self.noise_std > 0))
 
+    @property
+    def spread(self) -> Array:
+        """The standard deviations (C,) of the runs."""
+        return np.asarray(np.std(self.samples.table, axis=0))
+
+    def atoms(self, repeats: int) -> list[Array]:
+        """For each output, the values that at least so many runs share; none if f is random."""
+        found = []
+        for column in self.samples.table.T:
+            values, counts = np.unique(column, return_counts=True)
+            found.append(values[(counts >= repeats) & (not self.is_random)])
+        return found
+
     def require_draws(self) -> None:
         """Raise where f cannot be drawn."""
         if self.fit.unseen is not None and self.fit.bounds is None:
@@ -120,12 +133,20 @@ class Emulator:
                 "bounds, pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
             )
 
+    def require_measures(self, theta: Array) -> None:
+        """Raise where the measures at thetas (M, p) are not known."""
+        if not self.samples.conditional.everywhere:
+            self.samples.conditional(theta)
+
     def marginals(self, x: Array, theta: Array) -> tuple[Array, Array]:
         """The variances (J, n, C) of the components of the mixture, and the means (n, C), at one theta (p,)."""
-        found = [self._known(x[rows], self._same(theta, x[rows]), joint=False) for rows in blocks(len(x))]
-        variances = [np.stack([each.scales2 for each in outputs], axis=-1) for outputs in found]
-        means = [np.stack([each.mean for each in outputs], axis=-1) for outputs in found]
-        return np.concatenate(variances, axis=1), np.concatenate(means)
+
+        def known(rows: slice) -> Array:
+            found = self._known(x[rows], self._same(theta, x[rows]), joint=False)
+            return np.stack([np.vstack([each.scales2, each.mean]) for each in found], axis=-1)
+
+        every = in_threads(known, list(blocks(len(x), 1024)), axis=1)
+        return every[:-1], every[-1]
 
     def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
@@ -152,10 +173,6 @@ class Emulator:
     def _same(theta: Array, x: Array) -> Array:
         """One theta (p,) for all points x (n, d)."""
         return np.broadcast_to(theta, (len(x), len(theta)))
-
-    def measures(self, theta: Array) -> Sequence[Measure]:
-        """The measures of x at thetas (M, p)."""
-        return self.samples.conditional(theta)
 
     def _known(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
         return self.fit._calibrated(self.values(x, theta, joint=joint))

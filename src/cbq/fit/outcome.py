@@ -1,168 +1,207 @@
 """The distribution of f(X, theta), X ~ P_theta, at several thetas: probabilities, quantiles, spread, shortfall.
 
-Given the runs, a value of f is a mixture of Gaussians around its mean m(x). Averaged over points of P_theta with the
-weights w, its distribution function is
-
-    F(c) = sum_i w_i mean_j Phi((c - m_i) / s_ij),
-
-and every estimate is a functional of this F: its quantiles, its moments, E[f | f > ppf(q)]. No run is lost to an
-indicator: each shows how far f is from c.
+Estimates are functionals of the distribution function of f given the runs (`mixtures`), over points of P_theta: no run
+is lost to an indicator, as each shows how far f is from c.
 
 Intervals hold what the runs leave open about f, and the error of the points that stand for P_theta. For the first, f is
-drawn as a function of x (`emulator.Paths`) at some of the points: errors at neighbouring points go together, and the
-functional of each draw, less the functional of F at these points, is one of its possible errors. For the second, the
-points are several Sobol sequences, scrambled independently, over which the functional scatters.
+drawn as a function of x (`emulator.Paths`) at some of the points, more of them where f is small or large: errors at
+neighbouring points go together, and the functional of each draw, less the functional of F at these points, is one of
+its possible errors. For the second, the points are several Sobol sequences, scrambled independently, over which the
+functional scatters. All thetas have the same sequences and draws, so that answers are as smooth over theta as f is, and
+at many thetas they are interpolated (`between_thetas`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
-from cbq.common import Array, between_0_and_1, data_frame, finite, generator, is_whole, one_of, shown
+from cbq.common import (
+    Array,
+    Integers,
+    Progress,
+    as_progress,
+    between_0_and_1,
+    check_fields,
+    data_frame,
+    finite,
+    generator,
+    is_number,
+    is_whole,
+    one_of,
+    reporting,
+    shown,
+)
+from cbq.fit.between_thetas import Answer, Interpolation, answers_at
 from cbq.fit.emulator import Emulator
+from cbq.fit.mixtures import Draws, Marginals, snapped
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
+from cbq.plotting import Drawn, Figure
+from cbq.report import ArrayTable, Page
 from cbq.samples import by_theta
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
 
 Of = Literal["run", "mean"]
-REPLICATES = 8  # Sobol sequences
-DRAWS, FEW = 256, 128  # draws of f, and the points by which it is drawn
-LEAST = 256  # points of a measure
-STEPS = 60  # of a bisection
-MAX_KEPT = 2**26  # numbers, in the values of all thetas
-TINY, HUGE = np.finfo(float).tiny, 1e300
 Triple = tuple[Array, Array, Array]
-Functional = Callable[["Marginals", Array], Array]
-DrawnFunctional = Callable[["Realisations", Array], Array]
+Functional = Callable[[Marginals, Array], Array]
+DrawnFunctional = Callable[[Draws, Array], Array]
 
 
-@dataclass(frozen=True, eq=False)
-class Marginals:
-    """What is known of f at n points: means (n,) and standard deviations (J, n) of the components of a mixture.
+@dataclass(frozen=True)
+class OutcomeOptions:
+    """How an outcome is computed.
 
-    weights: (n,), which sum to one. low, high: the bounds of f.
+    replicates : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
+    draws : of f, from which ends of intervals are read: of 256, six are beyond each end of an interval of 95%.
+    drawn : points at which f is drawn, a share of those of the measure in which all extremes of f are.
+    few : points that carry the correlations of a draw; what they leave open is independent at other points. The cost
+        grows with their square.
+    most, least, total : the points of a measure, unless `size` is given: `total` over the number of thetas, within
+        these ends.
+    interpolation : at many thetas.
+    repeats : runs of exactly the same value that show that f takes it with a positive probability, such as max(x, 0):
+        at a point whose mean is that value but for `within` standard deviations, f has it. It must be known there: its
+        standard deviation is at most `known` times the one of all runs.
+    kept : numbers in memory: of more thetas, values are computed again when another question is asked.
     """
 
-    weights: Array
-    mean: Array
-    std: Array
-    low: float
-    high: float
+    replicates: int = 8
+    draws: int = 256
+    drawn: int = 2048
+    few: int = 128
+    most: int = 2**15
+    least: int = 2**12
+    total: int = 2**18
+    interpolation: Interpolation = field(default_factory=Interpolation)
+    repeats: int = 4
+    within: float = 3.0
+    known: float = 0.1
+    kept: int = 2**27
 
-    def take(self, rows: slice) -> Marginals:
-        """Some of the points."""
-        weights = self.weights[rows] / np.sum(self.weights[rows])
-        return Marginals(weights, self.mean[rows], self.std[:, rows], self.low, self.high)
+    def __post_init__(self) -> None:
+        rules = {2: ("replicates", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
+        for least, names in rules.items():
+            check_fields(self, names, f"a whole number, {least} or more", partial(is_whole, least=least))
+        check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
+        check_fields(self, ("kept",), "a whole number, zero or more", is_whole)
+        if not isinstance(self.interpolation, Interpolation):
+            raise TypeError(f"interpolation must be a cbq.fit.Interpolation, but it is {shown(self.interpolation)}.")
 
-    def cdf(self, c: Array) -> Array:
-        """F (K,) at values c (K,)."""
-        found = np.array([np.mean(_below(at, self.mean, self.std) @ self.weights) for at in c])
-        return _within_bounds(c, found, self.low, self.high)
-
-    def ppf(self, q: Array) -> Array:
-        """Quantiles (K,) of F, by bisection."""
-        reach = 40.0 * np.max(self.std, axis=0)
-        low, high = (np.full(len(q), end) for end in (np.min(self.mean - reach), np.max(self.mean + reach)))
-        for _ in range(STEPS):
-            middle = 0.5 * (low + high)
-            below = self.cdf(middle) < q
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(np.clip(high, self.low, self.high))
-
-    def variance(self, _: Array) -> Array:
-        """The variance (1,) of F."""
-        first, second = _moments(self.mean, self.std, self.low, self.high)
-        centre = np.mean(first @ self.weights)
-        return np.atleast_1d(np.maximum(np.mean((second - 2 * centre * first + centre**2) @ self.weights), 0.0))
-
-    def shortfall(self, q: Array) -> Array:
-        """E[f | the upper 1 - q of F] (K,)."""
-        v = self.ppf(q)
-        above = np.array([np.mean(_excess(at, self.mean, self.std, self.high) @ self.weights) for at in v])
-        return np.asarray(v + above / (1 - q))
+    def size(self, thetas: int) -> int:
+        """The number of points of each measure, a power of two."""
+        return int(2 ** np.floor(np.log2(np.clip(self.total / thetas, self.least, self.most))))
 
 
-@dataclass(frozen=True, eq=False)
-class Realisations:
-    """Realisations of f at n points: means (size, n), deviations (size, n) around them, and values (size, n)."""
-
-    weights: Array
-    mean: Array
-    std: Array
-    values: Array
-    low: float
-    high: float
-
-    def cdf(self, c: Array) -> Array:
-        """F (size, K) of each draw at values c (K,)."""
-        found = np.stack([_below(at, self.mean, self.std) @ self.weights for at in c], axis=-1)
-        return _within_bounds(c, found, self.low, self.high)
-
-    def ppf(self, q: Array) -> Array:
-        """Quantiles (size, K) of each draw."""
-        order = np.argsort(self.values, axis=1)
-        total = np.cumsum(self.weights[order], axis=1)
-        rows = np.stack([np.sum(total < at * total[:, -1:], axis=1) for at in q], axis=-1)
-        return np.take_along_axis(self.values, np.take_along_axis(order, rows, axis=1), axis=1)
-
-    def variance(self, _: Array) -> Array:
-        """The variance (size, 1) of each draw."""
-        centre = self.values @ self.weights
-        return np.asarray((self.values - centre[:, None]) ** 2 @ self.weights)[:, None]
-
-    def shortfall(self, q: Array) -> Array:
-        """E[f | the upper 1 - q] (size, K) of each draw."""
-        v = self.ppf(q)
-        above = [np.maximum(self.values - at[:, None], 0.0) @ self.weights for at in v.T]
-        return np.asarray(v + np.stack(above, axis=-1) / (1 - q))
+OPTIONS = OutcomeOptions()
 
 
-@dataclass(frozen=True, eq=False)
-class OutputAtTheta:
-    """One output of f at points of the measure of one theta.
+@dataclass(eq=False)
+class Values:
+    """All outputs of f at points x (n, d) of the measure of one theta (p,).
 
-    whole: at all points. rows: those of each Sobol sequence; none for a discrete measure. some, draws: at the points at
-    which f was drawn.
+    rows: of each Sobol sequence; none for a discrete measure. whole: of each output. noise2: (C,), of one run.
+    atoms, reach: of each output, values that many runs share, and how close (n, C) to one of them f is it.
     """
 
-    whole: Marginals
-    rows: tuple[slice, ...]
-    some: Marginals
-    draws: Realisations
+    emulator: Emulator
+    theta: Array
+    x: Array
+    rows: list[slice]
+    whole: tuple[Marginals, ...]
+    noise2: Array
+    atoms: list[Array]
+    reach: Array
+    options: OutcomeOptions
+    rng: np.random.Generator
 
-    def possible(self, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array) -> Array:
-        """Possible values (size, K) of a functional, around its estimate (K,)."""
-        found = of_draws(self.draws, at) - of_f(self.some, at) + estimate
-        return np.asarray(found + _error_of_points(np.array([of_f(self.whole.take(rows), at) for rows in self.rows])))
+    @cached_property
+    def drawn(self) -> tuple[Integers, Array]:
+        """The points (m,) at which f is drawn, in random order, and their weights.
 
+        A point is taken with a probability that grows towards both ends of f, as the shares of outcomes beyond it fall:
+        extremes are all taken, so that draws show rare events too.
+        """
+        weights, most = self.whole[0].weights, self.options.drawn
+        rng = deepcopy(self.rng)
+        if len(weights) <= most:
+            rows = rng.permutation(len(weights))
+            return rows, weights[rows]
+        rate = weights.copy()
+        for each in self.whole:
+            order = np.argsort(each.mean)
+            below = np.empty(len(order))
+            below[order] = np.cumsum(weights[order]) - 0.5 * weights[order]
+            ends = weights * (1 / below + 1 / (1 - below))
+            rate += ends / np.sum(ends) / len(self.whole)
+        share = np.minimum(0.5 * most * rate, 1.0)
+        order = np.argsort(self.whole[0].mean)  # systematic sampling: one point for each step of the sum
+        steps = np.floor(np.cumsum(share[order]) + rng.random())
+        chosen = order[np.diff(steps, prepend=0.0) > 0]
+        chosen = rng.permutation(chosen)
+        return chosen, weights[chosen] / share[chosen]
 
-def _error_of_points(replicates: Array) -> Array:
-    """Possible errors (DRAWS, K) of the average over replicates (R, K); none without replicates."""
-    if not len(replicates):
-        return np.zeros((DRAWS, 1))
-    error = np.std(replicates, axis=0, ddof=1) / np.sqrt(len(replicates))
-    scores = stdtrit(len(replicates) - 1, (np.arange(DRAWS) + 0.5) / DRAWS)
-    return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
+    @cached_property
+    def draws(self) -> tuple[Draws, ...]:
+        """Draws of each output at these points."""
+        options, rng, (rows, weights) = self.options, deepcopy(self.rng), self.drawn
+        paths = self.emulator.paths(self.x[rows], self.theta, options.few, options.draws, rng)
+        normal = rng.standard_normal((options.draws, len(rows)))
+        weights, found = weights / np.sum(weights), []
+        for c, each in enumerate(self.whole):
+            left = np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + self.noise2[c])
+            reach = np.multiply.outer(np.maximum(np.sqrt(paths.factors2), 1.0), self.reach[rows, c])
+            moved, left = snapped(paths.moved[..., c], left, self.atoms[c], reach)
+            values = np.clip(moved + left * normal, each.low, each.high)
+            found.append(Draws(weights, moved, left, values, each.low, each.high))
+        return tuple(found)
+
+    def possible(
+        self, c: int, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array, *, counted: bool
+    ) -> Array:
+        """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
+        some = self.whole[c].take(*self.drawn)
+        replicates = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
+        return (
+            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
+        )
+
+    def error_of_points(self, replicates: list[Array], *, counted: bool) -> Array:
+        """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
+
+        counted: whether these are shares of the points. Several replicates may have the same one, and each is right to
+        one point of its sequence.
+        """
+        size, R = self.options.draws, len(replicates)
+        if not replicates:
+            return np.zeros((size, 1))
+        grain2 = (R / len(self.x)) ** 2 / 12 if counted else 0.0
+        error = np.sqrt((np.var(replicates, axis=0, ddof=1) + grain2) / R)
+        scores = stdtrit(len(replicates) - 1, (np.arange(size) + 0.5) / size)
+        return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outcome:
+class Outcome(ArrayTable, Drawn):
     """The distribution of f(X, theta) under P_theta at M thetas. Made by `fit.outcome(theta)`.
 
     Results are (M,), or (M, K) for K values or probabilities, with an axis of outputs (C,) at the end where f has one.
     With `level`, each is a triple: the estimate, and the ends of an interval.
 
     theta : (M, p). size : number of points of each measure. of : "run" or "mean", see `fit.outcome`.
+    options : how it is computed.
+
+    It is a table of moments and quantiles, which displays in notebooks, `plot()` draws it, and `report(path)` writes a
+    page with sliders for theta and c.
 
     Examples
     --------
@@ -179,18 +218,33 @@ class Outcome:
     theta: Array
     size: int
     of: Of
-    _rngs: tuple[np.random.Generator, ...]
-    _kept: dict[int, tuple[OutputAtTheta, ...]] = field(default_factory=dict)
+    options: OutcomeOptions
+    _seed: np.random.Generator
+    _progress: Progress
+    _kept: dict[int, Values] = field(default_factory=dict)
 
     @classmethod
-    def of_fit(cls, fit: Fit, theta: npt.ArrayLike, *, size: int, of: Of, rng: np.random.Generator | int) -> Outcome:
+    def of_fit(
+        cls,
+        fit: Fit,
+        theta: npt.ArrayLike,
+        *,
+        size: int | None,
+        of: Of,
+        rng: np.random.Generator | int,
+        options: OutcomeOptions,
+        progress: Progress,
+    ) -> Outcome:
         """From the arguments of `fit.outcome`."""
-        thetas = fit._thetas(theta)
-        if not is_whole(size, LEAST):
-            raise ValueError(f"size must be a whole number of points, {LEAST} or more, but it is {shown(size)}.")
-        rngs = tuple(generator(rng).spawn(len(thetas)))
-        fit.emulator.require_draws()
-        return cls(fit, thetas, int(size), one_of(of, Of, "of"), rngs)
+        emulator, thetas = fit.emulator, fit._thetas(theta)
+        if not isinstance(options, OutcomeOptions):
+            raise TypeError(f"options must be cbq.fit.OutcomeOptions, but it is {shown(options)}.")
+        if size is not None and not is_whole(size, least := 32 * options.replicates):
+            raise ValueError(f"size must be a whole number of points, {least} or more, but it is {shown(size)}.")
+        emulator.require_draws()
+        emulator.require_measures(thetas)
+        points = options.size(len(thetas)) if size is None else int(size)
+        return cls(fit, thetas, points, one_of(of, Of, "of"), options, generator(rng), as_progress(progress))
 
     def mean(self, level: float | None = None) -> Array | Triple:
         """I(theta), the mean of the distribution: `fit.predict` and, with `level`, `fit.interval`."""
@@ -199,7 +253,7 @@ class Outcome:
 
     def var(self, level: float | None = None) -> Array | Triple:
         """The variance."""
-        return self._answer(None, Marginals.variance, Realisations.variance, level, least=0.0)
+        return self._answer(None, "", Marginals.variance, Draws.variance, level, least=0.0)
 
     def std(self, level: float | None = None) -> Array | Triple:
         """The standard deviation."""
@@ -211,7 +265,7 @@ class Outcome:
 
     def cdf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f is at most c, a number or (K,)."""
-        return self._answer(finite(c, "c"), Marginals.cdf, Realisations.cdf, level, least=0.0, most=1.0)
+        return self._answer(finite(c, "c"), "c", Marginals.cdf, Draws.cdf, level, least=0.0, most=1.0)
 
     def sf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f exceeds c, a number or (K,)."""
@@ -220,11 +274,11 @@ class Outcome:
 
     def ppf(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The quantiles: f is at most this with probability q, a number in (0, 1) or (K,)."""
-        return self._answer(_shares(q, "q"), Marginals.ppf, Realisations.ppf, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.ppf, Draws.ppf, level)
 
     def expected_shortfall(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The mean of f over its largest 1 - q outcomes, for q in (0, 1) or (K,): of losses, the conditional VaR."""
-        return self._answer(_shares(q, "q"), Marginals.shortfall, Realisations.shortfall, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, Draws.shortfall, level)
 
     def interval(self, share: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds this share of the outcomes, each (M,) or (M, C)."""
@@ -237,6 +291,8 @@ class Outcome:
 
         event : a function of values of f (K,), or (K, C), that returns K booleans.
 
+        Where no draw meets the event, or all do, the interval reaches as far as that shows.
+
         Examples
         --------
         >>> problem = cbq.problems.get("butterfly")
@@ -247,19 +303,28 @@ class Outcome:
         """
         if not callable(event):
             raise TypeError(f"event must be a function of values of f, but it is {shown(event)}.")
-        rng, root = np.random.default_rng(0), symmetric_root(self.fit.correlation)
-        estimates, possible = [], []
-        for values in self._values():
-            whole, draws = values[0].whole, np.stack([each.draws.values for each in values], axis=-1)
-            normal = rng.standard_normal((*whole.std.shape, len(values))) @ root
-            at_all = np.stack([v.whole.mean + v.whole.std * normal[..., c] for c, v in enumerate(values)], axis=-1)
+        tail = None if level is None else 0.5 * (1 - between_0_and_1(level, "level"))
+        root = symmetric_root(self.fit.correlation)
+
+        def answer(values: Values) -> tuple[Array, Array | None]:
+            whole = values.whole
+            normal = np.random.default_rng(0).standard_normal((*whole[0].std.shape, len(whole))) @ root
+            at_all = np.stack([each.mean + each.std * normal[..., c] for c, each in enumerate(whole)], axis=-1)
             met = np.mean(self._met(event, np.clip(at_all, *self._bounds)), axis=0)  # (n,)
-            estimates.append(met @ whole.weights)
-            each = self._met(event, draws) @ values[0].draws.weights  # (DRAWS,)
-            error = _error_of_points(np.array([[np.mean(met[rows])] for rows in values[0].rows]))
-            possible.append(each - np.mean(each) + estimates[-1] + error[:, 0])
-        estimate = np.array(estimates)
-        return estimate if level is None else _with_ends(estimate, np.stack(possible), level, 0.0, 1.0)
+            estimate = np.atleast_1d(met @ whole[0].weights)
+            if tail is None:
+                return estimate, None
+            draws = values.draws
+            each = self._met(event, np.stack([each.values for each in draws], axis=-1)) @ draws[0].weights
+            replicates = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
+            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(replicates, counted=True)
+            if 0 < estimate[0] < 1:
+                return estimate, possible
+            unseen = 1 - tail ** (1 / len(met))  # so rare that no point may meet it
+            return estimate, np.vstack([possible, np.abs(estimate - unseen) * np.ones((len(possible), 1))])
+
+        found = self._at_all(answer, level, 0.0, 1.0)
+        return found[0][:, 0] if level is None else tuple(each[:, 0] for each in found)  # type: ignore[return-value]
 
     def _met(self, event: Callable[[Array], npt.ArrayLike], f: Array) -> Array:
         """Whether values of f (..., C) meet an event, 0 or 1."""
@@ -278,6 +343,13 @@ class Outcome:
         bounds = np.array([[-np.inf], [np.inf]]) if self.fit.bounds is None else self.fit.bounds
         return np.broadcast_to(bounds, (2, self.fit.C or 1))
 
+    def to_columns(self, quantiles: npt.ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[str, Any]:
+        """The columns of the table: theta, mean, std and quantiles of f, (M,) each."""
+        q = np.atleast_1d(_shares(quantiles, "quantiles"))
+        ends, mean, std = np.asarray(self.ppf(q)), np.asarray(self.mean()), np.asarray(self.std())
+        columns = {f"q{100 * at:g}": ends[:, k] for k, at in enumerate(q)}
+        return by_theta(self.theta, {"mean": mean, "std": std, **columns}, self.fit.names)
+
     def to_frame(self, quantiles: npt.ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Any:
         """A pandas table with a row for each theta: mean, std and quantiles of f.
 
@@ -288,49 +360,71 @@ class Outcome:
         >>> list(outcome.to_frame([0.5, 0.95]).columns)
         ['theta', 'mean', 'std', 'q50', 'q95']
         """
-        q = np.atleast_1d(_shares(quantiles, "quantiles"))
-        ends, mean, std = np.asarray(self.ppf(q)), np.asarray(self.mean()), np.asarray(self.std())
-        columns = {f"q{100 * at:g}": ends[:, k] for k, at in enumerate(q)}
-        return data_frame(by_theta(self.theta, {"mean": mean, "std": std, **columns}, self.fit.names))
+        return data_frame(self.to_columns(quantiles))
+
+    def _figure(self) -> Figure:
+        from cbq.fit.outcome_page import outcome_figure
+
+        return outcome_figure(self)
+
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.fit.outcome_page import outcome_page
+
+        return outcome_page(self, title, repeat)
+
+    def _take(self, rows: Integers) -> Outcome:
+        """The outcome at some of the thetas, with the values that are known already."""
+        kept = {i: self._kept[m] for i, m in enumerate(rows.tolist()) if m in self._kept}
+        return replace(self, theta=self.theta[rows], _kept=kept)
 
     def __repr__(self) -> str:
         what = ", of single runs" if self.of == "run" else ", of means"
         return f"Outcome({len(self.theta)} thetas, {self.size} points each{what * self.fit.emulator.is_random})"
 
-    def _values(self) -> Iterator[tuple[OutputAtTheta, ...]]:
-        """The values of each output, theta by theta: kept where there are few, otherwise made again when asked for."""
-        emulator = self.fit.emulator
-        for m, measure in enumerate(emulator.measures(self.theta)):
-            values = self._kept.get(m)
-            if values is None:
-                values = self._made(emulator, self.theta[m], measure, deepcopy(self._rngs[m]))
-                if DRAWS * self.size * len(values) * len(self.theta) // 4 <= MAX_KEPT:
-                    self._kept[m] = values
-            yield values
+    @cached_property
+    def _u(self) -> Array:
+        """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
+        from scipy.stats.qmc import Sobol  # slow to import
 
-    def _made(
-        self, emulator: Emulator, theta: Array, measure: Measure, rng: np.random.Generator
-    ) -> tuple[OutputAtTheta, ...]:
-        """The values of each output at one theta (p,)."""
-        x, weights, parts = _points_of(measure, self.size, rng)
-        drawn = slice(None, None, max(1, len(x) * 2 // self.size)) if not parts else slice(0, len(x) // 16)
+        R, rng, d = self.options.replicates, deepcopy(self._seed), self.fit.emulator.samples.d
+        n = -(-self.size // R)
+        u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(R)])
+        least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
+        return np.asarray(np.clip(u, least, 1 - least))
+
+    def _points(self, measure: Measure) -> tuple[Array, Array, list[slice]]:
+        """Points (n, d) of a measure, weights (n,), and the rows of Sobol sequences; or all atoms, and no rows."""
+        if isinstance(measure, Empirical):
+            kept = measure.weights > 0
+            return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
+        x = measure.transport(self._u)
+        n = len(x) // self.options.replicates
+        return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
+
+    def _values(self, m: int) -> Values:
+        """The values at theta m: kept where there is room, otherwise made again when asked for."""
+        if (found := self._kept.get(m)) is not None:
+            return found
+        emulator, theta = self.fit.emulator, self.theta[m]
+        x, weights, rows = self._points(emulator.samples.conditional.one(theta))
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
-        paths = emulator.paths(x[drawn], theta, FEW, DRAWS, rng)
-        normal = rng.standard_normal((DRAWS, len(x[drawn])))
-        found = []
+        spread = np.sqrt(np.median(variances, axis=0))
+        reach = np.where(spread <= self.options.known * emulator.spread, self.options.within * spread, -1.0)
+        atoms, whole = emulator.atoms(self.options.repeats), []
         for c, (low, high) in enumerate(self._bounds.T.tolist()):
-            whole = Marginals(weights, means[:, c], np.sqrt(variances[..., c] + noise2[c]), low, high)
-            some, left = whole.take(drawn), np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + noise2[c])
-            moved = paths.moved[..., c]
-            values = np.clip(moved + left * normal, low, high)
-            draws = Realisations(some.weights, moved, left, values, low, high)
-            found.append(OutputAtTheta(whole, tuple(parts), some, draws))
-        return tuple(found)
+            mean, std = snapped(means[:, c], np.sqrt(variances[..., c] + noise2[c]), atoms[c], reach[:, c])
+            whole.append(Marginals(weights, mean, std, low, high))
+        found = Values(emulator, theta, x, rows, tuple(whole), noise2, atoms, reach, self.options, self._seed)
+        numbers = (4 * len(x) + 3 * self.options.draws * self.options.drawn) * len(whole)
+        if len(self._kept) < self.options.kept // numbers:
+            self._kept[m] = found
+        return found
 
     def _answer(
         self,
         at: Array | None,
+        name: str,
         of_f: Functional,
         of_draws: DrawnFunctional,
         level: float | None,
@@ -338,46 +432,67 @@ class Outcome:
         least: float = -np.inf,
         most: float = np.inf,
     ) -> Array | Triple:
-        """A functional of every distribution at K arguments and, with a level, the ends of its interval."""
+        """A functional of every distribution at K arguments of this name and, with a level, the ends of intervals."""
         if at is not None and at.ndim > 1:
-            raise ValueError(f"one number or (K,) of them are expected, but an array of shape {at.shape} arrived.")
-        asked = np.zeros(1) if at is None else np.atleast_1d(at)
-        estimates, possible = [], []
-        for values in self._values():
-            estimates.append(np.stack([of_f(each.whole, asked) for each in values], axis=-1))  # (K, C)
-            if level is not None:
-                pairs = zip(values, estimates[-1].T, strict=True)
-                possible.append(np.stack([v.possible(of_f, of_draws, asked, found) for v, found in pairs], axis=-1))
+            raise ValueError(f"{name} must be a number or (K,) of them, but it has shape {at.shape}.")
+        asked, C = np.zeros(1) if at is None else np.atleast_1d(at), self.fit.C or 1
+        level = None if level is None else between_0_and_1(level, "level")
+
+        def answer(values: Values) -> tuple[Array, Array | None]:
+            estimate = np.stack([of_f(each, asked) for each in values.whole], axis=-1)  # (K, C)
+            if level is None:
+                return estimate.ravel(), None
+            counted = most == 1.0  # probabilities
+            columns = [values.possible(c, of_f, of_draws, asked, estimate[:, c], counted=counted) for c in range(C)]
+            return estimate.ravel(), np.stack(columns, axis=-1).reshape(self.options.draws, -1)
 
         def shaped(array: Array) -> Array:
+            array = array.reshape(len(self.theta), len(asked), C)
             array = array[..., 0] if self.fit.C is None else array
-            outputs = 0 if self.fit.C is None else 1
-            scalar = at is None or at.ndim == 0
-            return np.take(array, 0, axis=array.ndim - 1 - outputs) if scalar else array
+            return array[:, 0] if at is None or at.ndim == 0 else array
 
-        estimate = shaped(np.stack(estimates))
-        return estimate if level is None else _with_ends(estimate, shaped(np.stack(possible)), level, least, most)
+        found = tuple(shaped(each) for each in self._at_all(answer, level, least, most))
+        return found[0] if level is None else found  # type: ignore[return-value]
 
+    def _at_all(
+        self,
+        answer: Callable[[Values], tuple[Array, Array | None]],
+        level: float | None,
+        least: float,
+        most: float,
+    ) -> Triple:
+        """Estimates and ends of intervals (M, K) at all thetas, from estimates (K,) and possible values at one."""
+        are_probabilities = (least, most) == (0.0, 1.0)
+        n = self.size
 
-def _with_ends(estimate: Array, possible: Array, level: float, least: float, most: float) -> Triple:
-    """The estimate (M, ...), and the ends of its interval over possible values (M, size, ...) at a level."""
-    level = between_0_and_1(level, "level")
-    low, high = np.quantile(possible, [0.5 * (1 - level), 0.5 * (1 + level)], axis=1)
-    return estimate, np.clip(low, least, estimate), np.clip(high, estimate, most)
+        def answered(m: int) -> Answer:
+            values = self._values(m)
+            estimate, possible = answer(values)
+            below = above = np.zeros(len(estimate))
+            if possible is not None and level is not None:
+                ends = np.quantile(possible, [0.5 * (1 - level), 0.5 * (1 + level)], axis=0)
+                below, above = np.maximum(estimate - ends[0], 0.0), np.maximum(ends[1] - estimate, 0.0)
+            if are_probabilities:  # as of n draws of f
+                spread = np.sqrt(np.maximum(estimate * (1 - estimate), 1 / n))
+            else:
+                std = [np.sqrt((each.mean - each.mean @ each.weights) ** 2 @ each.weights) for each in values.whole]
+                spread = np.tile(std, len(estimate) // len(std))
+            return Answer(estimate, below, above, spread / np.sqrt(n))
 
+        def scaled(p: Array) -> Array:
+            return np.asarray(ndtri(np.clip(p, 0.1 / n, 1 - 0.1 / n)))
 
-def _points_of(measure: Measure, size: int, rng: np.random.Generator) -> tuple[Array, Array, list[slice]]:
-    """Points (n, d) of a measure, their weights (n,), and the rows of Sobol sequences; or all atoms, and no rows."""
-    if isinstance(measure, Empirical):
-        kept = measure.weights > 0
-        return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
-    from scipy.stats.qmc import Sobol  # slow to import
+        def back(z: Array) -> Array:
+            p = ndtr(z)
+            return np.where(p < 0.11 / n, 0.0, np.where(p > 1 - 0.11 / n, 1.0, p))
 
-    n = -(-size // REPLICATES)
-    u = np.concatenate([Sobol(measure.dim, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(REPLICATES)])
-    least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
-    rows = [slice(i, i + n) for i in range(0, len(u), n)]
-    return measure.transport(np.clip(u, least, 1 - least)), np.full(len(u), 1 / len(u)), rows
+        options = self.options.interpolation
+        if any(isinstance(each, Empirical) for each in [self.fit.emulator.samples.conditional.one(self.theta[0])]):
+            options = replace(options, first=max(3, len(self.theta)))  # sums over atoms are exact
+        with reporting(self._progress, "outcome", 0, len(self.theta)) as report:
+            scales = (scaled, back) if are_probabilities else (np.asarray, np.asarray)
+            estimate, below, above = answers_at(self.theta, answered, options, report, *scales)
+        return estimate, np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
 
 
 def _shares(q: npt.ArrayLike, name: str) -> Array:
@@ -386,43 +501,3 @@ def _shares(q: npt.ArrayLike, name: str) -> Array:
     if np.any(found <= 0) or np.any(found >= 1):
         raise ValueError(f"{name} must be between 0 and 1, without the ends, but it is {shown(q)}.")
     return found
-
-
-def _within_bounds(c: Array, F: Array, low: float, high: float) -> Array:
-    return np.where(c >= high, 1.0, np.where(c < low, 0.0, F))
-
-
-def _below(c: float, mean: Array, std: Array) -> Array:
-    """The probability that a Gaussian value is at most c; a value with std zero counts as it is."""
-    return np.where(std > 0, ndtr(_standardised(c, mean, std)), mean <= c)
-
-
-def _standardised(c: float, mean: Array, std: Array, *, most: float = 40.0) -> Array:
-    """(c - mean) / std, between -40 and 40: beyond, Phi is 0 or 1."""
-    apart = np.clip(c, -HUGE, HUGE) - mean
-    return np.asarray(apart / np.maximum(np.maximum(std, np.abs(apart) / most), TINY))
-
-
-def _moments(mean: Array, std: Array, low: float, high: float) -> tuple[Array, Array]:
-    """The first and second moments of Gaussian values that are moved into [low, high]."""
-    a, b = _standardised(low, mean, std), _standardised(high, mean, std)
-    below, above = ndtr(a), ndtr(-b)
-    inside, fa, fb = 1 - below - above, _density(a), _density(b)
-    bottom, top = (end if np.isfinite(end) else 0.0 for end in (low, high))  # an infinite end has no mass
-    first = bottom * below + top * above + mean * inside + std * (fa - fb)
-    second = bottom**2 * below + top**2 * above + (mean**2 + std**2) * inside
-    return first, second + 2 * mean * std * (fa - fb) + std**2 * (a * fa - b * fb)
-
-
-def _excess(v: float, mean: Array, std: Array, high: float) -> Array:
-    """E max(min(f, high) - v, 0) of Gaussian values, for v at most high."""
-
-    def beyond(end: float) -> Array:  # E max(f - end, 0)
-        z = -_standardised(end, mean, std)
-        return np.where(std > 0, (mean - end) * ndtr(z) + std * _density(z), np.maximum(mean - end, 0.0))
-
-    return beyond(v) - (beyond(high) if np.isfinite(high) else 0.0)
-
-
-def _density(z: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))

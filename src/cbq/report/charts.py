@@ -38,6 +38,7 @@ class Reader:
     full : whether the M places are all combinations of the coordinates, the last one fastest; otherwise they are, one
         after the other, those along each coordinate, with all others at the values `middle`.
     marked : (M,), where the remark holds.
+    texts : the values of each axis in words; by default their numbers.
     """
 
     id: str
@@ -49,12 +50,13 @@ class Reader:
     full: bool = True
     marked: Booleans | None = None
     remark: str = ""
+    texts: Sequence[Sequence[str]] | None = None
 
     def html(self) -> Html:
         """Sliders and their readings."""
         data = {
             "axes": list(self.axes),
-            "places": [[f"{v:.{digits_apart(axis)}g}" for v in axis] for axis in self.axes],
+            "places": self.texts or [[f"{v:.{digits_apart(axis)}g}" for v in axis] for axis in self.axes],
             "quantities": [self._quantity(*each) for each in self.quantities],
             "level": f"{100 * self.level:.4g}%",
             "middle": list(self.middle),

@@ -4,5 +4,6 @@ from cbq.estimators.multioutput.base import PooledFit
 from cbq.estimators.multioutput.estimator import MOBQ
 from cbq.estimators.multioutput.fit import MOBQFit
 from cbq.estimators.multioutput.kronecker import KroneckerFit
+from cbq.estimators.multioutput.latent import LatentBQ, LatentBQFit
 
-__all__ = ["MOBQ", "KroneckerFit", "MOBQFit", "PooledFit"]
+__all__ = ["MOBQ", "KroneckerFit", "LatentBQ", "LatentBQFit", "MOBQFit", "PooledFit"]

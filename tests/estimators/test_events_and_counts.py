@@ -1,0 +1,116 @@
+"""Latent-process Bayesian quadrature: events and counts, against exact means, and what it refuses."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtr
+from scipy.stats import norm
+
+import cbq
+from cbq.measures import Gaussian, Poisson, Uniform
+
+THETA = np.linspace(-1.0, 1.0, 9)
+
+
+def family(theta):
+    return Gaussian(theta, 1.0)
+
+
+def problem(f, **options):
+    return cbq.Problem(f, family, Uniform(-1.0, 1.0), depends_on_theta=False, **options)
+
+
+def event(x, theta):
+    return np.where(x[:, 0] > 0.5, 1.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return cbq.LatentBQ().fit(problem(event).collect(10, 8, rng=0, design="sobol"))
+
+
+def test_an_event_has_its_probability_within_intervals_in_0_1(fit):
+    truth = norm.sf(0.5 - THETA)
+    low, high = fit.interval(THETA)
+    assert np.all((low <= truth) & (truth <= high))
+    assert np.all((low >= 0) & (high <= 1))
+    assert_allclose(fit.predict(THETA), truth, atol=0.02)
+    assert np.all((fit.sample(THETA, 50, rng=0) >= 0) & (fit.sample(THETA, 50, rng=0) <= 1))
+
+
+def test_intervals_draws_and_covariances_agree(fit):
+    mean, std = fit.predict(THETA, return_std=True)
+    cov = fit.predict(THETA, return_cov=True)[1]
+    assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-6, atol=1e-12)
+    draws = fit.sample(THETA, 4000, rng=0)
+    assert_allclose(np.mean(draws, axis=0), mean, atol=5 * np.max(std) / np.sqrt(4000))
+    low, high = fit.interval(THETA, 0.8)
+    assert_allclose(np.mean((draws >= low) & (draws <= high), axis=0), 0.8, atol=0.05)
+
+
+def test_rates_of_random_events_and_counts_are_learnt():
+    rate = lambda x: ndtr(x[:, 0] - 0.3)  # noqa: E731
+    events = problem(lambda x, theta, rng: 1.0 * (rng.random(len(x)) < rate(x)), stochastic=True)
+    counts = problem(lambda x, theta, rng: 1.0 * rng.poisson(np.exp(0.5 * x[:, 0])), stochastic=True)
+    truths = ndtr((THETA - 0.3) / np.sqrt(2)), np.exp(0.5 * THETA + 0.125)
+    for made, truth in zip((events, counts), truths, strict=True):
+        found = cbq.LatentBQ().fit(made.collect(16, 16, rng=0, design="sobol"))
+        low, high = found.interval(THETA, 0.99)
+        assert np.all((low <= truth) & (truth <= high))
+        assert np.all(low >= 0)
+
+
+def test_an_event_that_no_run_has_met_may_happen():
+    rare = problem(lambda x, theta: np.where(x[:, 0] > 6.0, 1.0, 0.0), bounds=(0.0, 1.0))
+    with pytest.warns(cbq.FitWarning, match="equal values"):
+        found = cbq.LatentBQ().fit(rare.collect(8, 8, rng=0, design="sobol"))
+    low, high = found.interval(THETA)
+    truth = norm.sf(6.0 - THETA)
+    assert np.all((low <= truth) & (truth <= high))
+    assert np.all(high < 0.2)
+
+
+def test_discrete_measures_outputs_and_dependence_on_theta():
+    made = cbq.Problem(
+        lambda x, theta: np.column_stack([1.0 * (x[:, 0] > 3 + theta[0]), x[:, 0]]),
+        lambda theta: Poisson(3.0),
+        Uniform(-1.0, 1.0),
+    )
+    found = cbq.LatentBQ().fit(made.collect(8, 6, rng=0))
+    mean, std = found.predict([0.1], return_std=True)
+    assert mean.shape == (1, 2)
+    assert [each.link for each in found.priors[:: len(found.priors) // 2]] == ["probit", "log"]
+    assert abs(mean[0, 1] - 3.0) < 4 * std[0, 1]
+
+
+def test_saved_fits_give_the_same_answers(fit, tmp_path):
+    fit.save(tmp_path / "fit.cbq")
+    again = cbq.load(tmp_path / "fit.cbq", family=family)
+    assert_array_equal(again.predict(THETA), fit.predict(THETA))
+    assert_array_equal(again.interval(THETA), fit.interval(THETA))
+
+
+@pytest.mark.parametrize(
+    ("options", "f", "words"),
+    [
+        ({}, lambda x, theta: x[:, 0], "whole numbers, zero or more, but one is"),
+        ({"link": "probit"}, lambda x, theta: np.round(np.abs(x[:, 0])) + 1.0, "0 or 1, but one is"),
+    ],
+)
+def test_values_that_are_no_events_or_counts_are_refused(options, f, words):
+    with pytest.raises(ValueError, match=words):
+        cbq.LatentBQ(**options).fit(problem(f).collect(8, 8, rng=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"link": "logit"}, "link"), ({"draws": 3}, "draws"), ({"kernel": 3}, "kernel"), ({"seed": -1}, "seed")],
+)
+def test_options_are_checked(options, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        cbq.LatentBQ(**options)
+
+
+def test_an_event_has_no_outcome_beside_its_probability(fit):
+    with pytest.raises(ValueError, match="is the probability of the event"):
+        fit.outcome(THETA)
