@@ -16,7 +16,7 @@ points are several Sobol sequences, scrambled independently, over which the func
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,6 +42,7 @@ STEPS = 60  # of a bisection
 MAX_KEPT = 2**26  # numbers, in the values of all thetas
 TINY, HUGE = np.finfo(float).tiny, 1e300
 Triple = tuple[Array, Array, Array]
+WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of independent sequences
 Functional = Callable[["Marginals", Array], Array]
 DrawnFunctional = Callable[["Draws", Array], Array]
 
@@ -78,6 +79,10 @@ class Marginals:
             below = self.cdf(middle) < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(np.clip(high, self.low, self.high))
+
+    def standardised(self, c: float) -> Array:
+        """(c - mean) / std (J, n)."""
+        return _standardised(c, self.mean, self.std, most=np.inf)
 
     def variance(self, _: Array) -> Array:
         """The variance (1,) of F."""
@@ -181,6 +186,7 @@ class Outcome:
     of: Of
     _rngs: tuple[np.random.Generator, ...]
     _kept: dict[int, tuple[Values, ...]] = field(default_factory=dict)
+    _points: Sequence[WeightedPoints] | None = None  # of each measure, if they are not Sobol points
 
     @classmethod
     def of_fit(cls, fit: Fit, theta: npt.ArrayLike, *, size: int, of: Of, rng: np.random.Generator | int) -> Outcome:
@@ -191,6 +197,19 @@ class Outcome:
         rngs = tuple(generator(rng).spawn(len(thetas)))
         fit.emulator.require_draws()
         return cls(fit, thetas, int(size), one_of(of, Of, "of"), rngs)
+
+    @classmethod
+    def at_points(
+        cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: np.random.Generator | int = 0
+    ) -> Outcome:
+        """The outcome of one run from given points of the measures of thetas (M, p), such as importance points."""
+        rngs = tuple(generator(rng).spawn(len(theta)))
+        fit.emulator.require_draws()
+        return cls(fit, theta, len(points[0][0]), "run", rngs, _points=points)
+
+    def known(self, m: int) -> tuple[Marginals, ...]:
+        """What is known of each output at the points of theta m."""
+        return tuple(values.whole for values in self._at(m))
 
     def mean(self, level: float | None = None) -> Array | Triple:
         """I(theta), the mean of the distribution: `fit.predict` and, with `level`, `fit.interval`."""
@@ -299,18 +318,25 @@ class Outcome:
 
     def _values(self) -> Iterator[tuple[Values, ...]]:
         """The values of each output, theta by theta: kept where there are few, otherwise made again when asked for."""
-        emulator = self.fit.emulator
-        for m, measure in enumerate(emulator.measures(self.theta)):
-            values = self._kept.get(m)
-            if values is None:
-                values = self._made(emulator, self.theta[m], measure, deepcopy(self._rngs[m]))
-                if DRAWS * self.size * len(values) * len(self.theta) // 4 <= MAX_KEPT:
-                    self._kept[m] = values
-            yield values
+        return (self._at(m) for m in range(len(self.theta)))
 
-    def _made(self, emulator: Emulator, theta: Array, measure: Measure, rng: np.random.Generator) -> tuple[Values, ...]:
-        """The values of each output at one theta (p,)."""
-        x, weights, parts = _points_of(measure, self.size, rng)
+    def _at(self, m: int) -> tuple[Values, ...]:
+        """The values of each output at theta m."""
+        values = self._kept.get(m)
+        if values is None:
+            rng = deepcopy(self._rngs[m])
+            if self._points is None:
+                (measure,) = self.fit.emulator.measures(self.theta[m : m + 1])
+                values = self._made(self.theta[m], points_of(measure, self.size, rng), rng)
+            else:
+                values = self._made(self.theta[m], self._points[m], rng)
+            if DRAWS * self.size * len(values) * len(self.theta) // 4 <= MAX_KEPT:
+                self._kept[m] = values
+        return values
+
+    def _made(self, theta: Array, points: WeightedPoints, rng: np.random.Generator) -> tuple[Values, ...]:
+        """The values of each output at points of the measure of one theta (p,)."""
+        (x, weights, parts), emulator = points, self.fit.emulator
         drawn = slice(None, None, max(1, len(x) * 2 // self.size)) if not parts else slice(0, len(x) // 16)
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
@@ -364,7 +390,7 @@ def _with_ends(estimate: Array, possible: Array, level: float, least: float, mos
     return estimate, np.clip(low, least, estimate), np.clip(high, estimate, most)
 
 
-def _points_of(measure: Measure, size: int, rng: np.random.Generator) -> tuple[Array, Array, list[slice]]:
+def points_of(measure: Measure, size: int, rng: np.random.Generator) -> WeightedPoints:
     """Points (n, d) of a measure, their weights (n,), and the rows of Sobol sequences; or all atoms, and no rows."""
     if isinstance(measure, Empirical):
         kept = measure.weights > 0

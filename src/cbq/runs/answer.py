@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, short
-from cbq.fit import Fit, Summary
+from cbq.common import Array, between_0_and_1, is_whole, short, shown
+from cbq.fit import Fit, Summary, Triple
 from cbq.measures import Measure
 from cbq.plotting import Drawn, Figure
 from cbq.report import ArrayTable, write_page
+from cbq.runs.focus import Focus
 from cbq.runs.goal import MAX_SHARE, Goal, Round
 from cbq.samples import Names, Runs, Samples
 
@@ -106,11 +107,41 @@ class AdaptiveAnswer:
     def history(self) -> History:
         """The accuracy at each round."""
         half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
-        target = np.stack([self.goal.target(round.mean) for round in self.rounds])
+        target = np.stack([self.goal.target(round.mean, round.half_width) for round in self.rounds])
         runs = np.array([round.runs for round in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
         return History(runs, half_width, target, chosen, self.fit.names)
+
+    def estimate(
+        self, theta: npt.ArrayLike, level: float | None = 0.95, *, goal: int = 0, size: int = 2**14
+    ) -> Array | Triple:
+        """What was asked for, at thetas (M, p), and the ends of its interval: three arrays (M,), or (M, C) for the mean.
+
+        level : of the interval; None returns the estimate alone. goal : its number, if there are several. size : number of
+        points of each measure from which an outcome is computed.
+
+        Examples
+        --------
+        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Probability(above=5.0), budget=24, rng=0)
+        >>> probability, low, high = answer.estimate([90.0, 110.0])
+        >>> bool(np.all((low <= probability) & (probability <= high)))
+        True
+        """
+        if not is_whole(goal, 0, len(self.goal.estimands) - 1):
+            last = len(self.goal.estimands) - 1
+            raise ValueError(f"goal must be a number from 0 to {last}, of one of the goals, but it is {shown(goal)}.")
+        estimand, fit = self.goal.estimands[goal], self.fit
+        if not estimand.of_outcome:
+            found = fit.predict(theta) if level is None else (fit.predict(theta), *fit.interval(theta, level))
+            if estimand.output is None:
+                return found
+            c = estimand.column(fit.names, fit.C or 1)
+            return tuple(each[:, c] for each in found) if isinstance(found, tuple) else found[:, c]
+        c = estimand.column(fit.names, fit.C or 1)
+        focus = Focus.on(estimand, c, fit, fit._thetas(theta), np.random.default_rng(0), size=size)
+        found = focus.interval(0.95 if level is None else between_0_and_1(level, "level"), self.samples.n_evaluations)
+        return found[0] if level is None else found
 
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
@@ -136,7 +167,10 @@ class AdaptiveAnswer:
     @property
     def _accuracy(self) -> str:
         last = self.goal.size(self.rounds[-1].half_width)
-        target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
+        target, spread = (
+            self.goal.target(self.rounds[-1].mean, self.rounds[-1].half_width),
+            np.std(self.rounds[-1].mean, axis=0),
+        )
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             worst = int(np.argmax(last / unit))

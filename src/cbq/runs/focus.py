@@ -1,0 +1,91 @@
+"""The outcome of f at several thetas, from the points that decide one estimand, and the points where f matters most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq.common import Array
+from cbq.fit import REPLICATES, Fit, Marginals, Outcome, RareEventSampling, Triple, WeightedPoints, points_of
+from cbq.measures import Empirical, Measure
+from cbq.runs.estimands import Estimand
+from cbq.samples import Runs
+
+
+@dataclass(frozen=True, eq=False)
+class Focus:
+    """One output c of f at thetas (G, p), seen from the points that decide an estimand, WeightedPoints for each theta."""
+
+    estimand: Estimand
+    c: int
+    points: tuple[WeightedPoints, ...]
+    outcome: Outcome
+
+    @classmethod
+    def on(
+        cls,
+        estimand: Estimand,
+        c: int,
+        fit: Fit,
+        theta: Array,
+        rng: np.random.Generator,
+        *,
+        size: int = 2**13,
+        sampling: RareEventSampling | None = None,
+    ) -> Focus:
+        """The focus of a fit at thetas (G, p). size: number of points at each."""
+        sampling = sampling or RareEventSampling()
+
+        def drawn(at: Array, measure: Measure, rng: np.random.Generator) -> WeightedPoints:
+            def relevance(x: Array, weights: Array) -> Array:
+                return estimand.relevance(_known(fit, c, at, x, weights))
+
+            if isinstance(measure, Empirical) or not estimand.is_local:
+                return points_of(measure, size, rng)
+            return sampling.draw(measure, relevance, size, REPLICATES, rng)
+
+        measures = fit.emulator.measures(theta)
+        points = tuple(drawn(*each) for each in zip(theta, measures, rng.spawn(len(theta)), strict=True))
+        return cls(estimand, c, points, Outcome.at_points(fit, theta, points, rng))
+
+    def interval(self, level: float, n: int) -> Triple:
+        """The estimates (G,), and the ends of their intervals given n runs."""
+        estimate, low, high = self.estimand.interval(self.outcome, level, n)
+        if self.outcome.fit.C is None:
+            return estimate, low, high
+        return estimate[:, self.c], low[:, self.c], high[:, self.c]
+
+    def undecided(self, n: int, rng: np.random.Generator) -> tuple[Runs, Array]:
+        """n points at which values of f would show most of the estimates, and how the estimates move with them (n,).
+
+        Points are drawn in proportion to what f leaves open of the estimates through them: the slope times the standard
+        deviation of f. The slope of one that is drawn stands for all near it. Estimates are in units of their values, if
+        the goal is, or as they are.
+        """
+        x = np.concatenate([x for x, _, _ in self.points])
+        theta = np.repeat(self.outcome.theta, [len(x) for x, _, _ in self.points], axis=0)
+        tiny, share, std = np.finfo(float).tiny, list[Array](), list[Array]()
+        for m, (_, weights, _) in enumerate(self.points):
+            known = self.outcome.known(m)[self.c]
+            std.append(np.sqrt(np.mean(known.std**2, axis=0)))
+            slope = np.abs(self.estimand.slopes(known))
+            share.append(slope * std[-1] / max(float(np.sum(slope * std[-1])), tiny))
+        mass = np.concatenate(share)
+        if not np.sum(mass) > 0:  # nothing is open: everything may be wrong
+            mass = np.concatenate([weights for _, weights, _ in self.points])
+        edges = (np.arange(n) + rng.random()) / n
+        rows = np.minimum(np.searchsorted(np.cumsum(mass) / np.sum(mass), edges), len(mass) - 1)
+        return Runs(theta[rows], x[rows]), 1 / np.maximum(np.concatenate(std)[rows], tiny)
+
+
+def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginals:
+    """What is known of output c at points x (n, d) of theta (p,)."""
+    emulator = fit.emulator
+    variances, means = emulator.marginals(x, theta)
+    std = np.sqrt(variances[..., c] + emulator.noise_std[c] ** 2)
+    return Marginals(weights, means[:, c], std, -np.inf, np.inf)
+
+
+Foci = Sequence[tuple[Focus | None, int]]  # of several quantities, with their outputs; None for the mean
