@@ -105,8 +105,8 @@ class Estimand(ABC):
     @staticmethod
     def of_record(record: dict[str, Any]) -> Estimand:
         """From its record."""
-        kinds = {kind.__name__: kind for kind in Estimand.__subclasses__()}
-        return kinds[record["kind"]](**{name: value for name, value in record.items() if name != "kind"})
+        (kind,) = (each for each in (Mean, Probability, Quantile, Std) if each.__name__ == record["kind"])
+        return kind(**{name: value for name, value in record.items() if name != "kind"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +134,30 @@ class Mean(Estimand):
         return f"E {f}"
 
 
+class AtThreshold(Estimand):
+    """An estimand that the values of f near one value decide: a probability or a quantile."""
+
+    is_local: ClassVar[bool] = True
+
+    @abstractmethod
+    def threshold(self, known: Marginals) -> float:
+        """The value of f."""
+
+    def relevance(self, known: Marginals) -> Array:
+        """The probability of the rarer side of the threshold at each point."""
+        c = self.threshold(known)
+        z, above = known.standardised(c), known.cdf(np.array([c]))[0] > 0.5
+        return np.asarray(logsumexp(log_ndtr(-z if above else z), axis=0) - np.log(len(z)))
+
+    def slopes(self, known: Marginals) -> Array:
+        """The density of f at the threshold, at each point, times the weight of the point."""
+        z = known.standardised(self.threshold(known))
+        each = np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * np.maximum(known.std, np.finfo(float).tiny))
+        return np.asarray(known.weights * np.mean(each, axis=0))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Probability(Estimand):
+class Probability(AtThreshold):
     """The probability that f exceeds, or is at most, a value, for `problem.solve(goal=...)`.
 
     above, below : one of the two: P(f > above), or P(f <= below).
@@ -151,7 +173,6 @@ class Probability(Estimand):
     True
     """
 
-    is_local: ClassVar[bool] = True
     above: float | None = None
     below: float | None = None
 
@@ -177,18 +198,15 @@ class Probability(Estimand):
         low = np.where(low >= 1 - ROUNDING, 1 - unseen, low)
         return estimate, low, high
 
-    def relevance(self, known: Marginals) -> Array:
-        return _tail(known, self._c, above=bool(known.cdf(np.array([self._c]))[0] > 0.5))
-
-    def slopes(self, known: Marginals) -> Array:
-        return _density_at(known, self._c)
+    def threshold(self, known: Marginals) -> float:
+        return self._c
 
     def text(self, f: str) -> str:
         return f"P({f} <= {self._c:g})" if self.above is None else f"P({f} > {self._c:g})"
 
 
 @dataclass(frozen=True)
-class Quantile(Estimand):
+class Quantile(AtThreshold):
     """A quantile of f under P_theta, for `problem.solve(goal=...)`: f is at most this with probability q.
 
     q : strictly between 0 and 1. atol, rtol, relative : the wanted half-width of its interval: in units of f, of its
@@ -202,7 +220,6 @@ class Quantile(Estimand):
     (2,)
     """
 
-    is_local: ClassVar[bool] = True
     q: float
 
     def __post_init__(self) -> None:
@@ -215,13 +232,7 @@ class Quantile(Estimand):
     def of(self, outcome: Outcome, level: float | None) -> Array | Triple:
         return outcome.ppf(self.q, level)
 
-    def relevance(self, known: Marginals) -> Array:
-        return _tail(known, self._value(known), above=self.q > 0.5)
-
-    def slopes(self, known: Marginals) -> Array:
-        return _density_at(known, self._value(known))
-
-    def _value(self, known: Marginals) -> float:
+    def threshold(self, known: Marginals) -> float:
         return float(known.ppf(np.array([self.q]))[0])
 
     def text(self, f: str) -> str:
@@ -285,16 +296,3 @@ def _number(value: Any, name: str) -> float:
     if found.ndim:
         raise ValueError(f"{name} must be a number, but it has shape {found.shape}.")
     return float(found)
-
-
-def _tail(known: Marginals, c: float, *, above: bool) -> Array:
-    """The logarithm (n,) of the probability that f exceeds c at each point, or is at most c."""
-    z = known.standardised(c)
-    return np.asarray(logsumexp(log_ndtr(-z if above else z), axis=0) - np.log(len(z)))
-
-
-def _density_at(known: Marginals, c: float) -> Array:
-    """The density (n,) of f at c at each point, times the weight of the point."""
-    z = known.standardised(c)
-    each = np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * np.maximum(known.std, np.finfo(float).tiny))
-    return np.asarray(known.weights * np.mean(each, axis=0))

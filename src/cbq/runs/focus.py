@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from cbq.common import Array
 from cbq.fit import REPLICATES, Fit, Marginals, Outcome, RareEventSampling, Triple, WeightedPoints, points_of
 from cbq.measures import Empirical, Measure
-from cbq.runs.estimands import Estimand
+from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
 from cbq.samples import Runs
 
 
@@ -78,6 +79,33 @@ class Focus:
         edges = (np.arange(n) + rng.random()) / n
         rows = np.minimum(np.searchsorted(np.cumsum(mass) / np.sum(mass), edges), len(mass) - 1)
         return Runs(theta[rows], x[rows]), 1 / np.maximum(np.concatenate(std)[rows], tiny)
+
+    def elsewhere(self, n: int, rng: np.random.Generator, *, share: float = 0.02) -> tuple[Runs, Array]:
+        """n points all over the measures, and how far (n,) f seems to be from the threshold there, in units of its spread.
+
+        Points have a uniform radius in normal coordinates, up to one beyond which there is no more than a share of the
+        rarer side of the threshold. The distance is infinite on that side, and where f is undecided: there, values of f
+        are wanted anyway.
+        """
+        assert isinstance(self.estimand, AtThreshold)
+        fit, per_theta = self.outcome.fit, -(-n // len(self.points))
+        thetas, found, margins = list[Array](), list[Array](), list[Array]()
+        for m, measure in enumerate(fit.emulator.measures(self.outcome.theta)):
+            known = self.outcome.known(m)[self.c]
+            c = self.estimand.threshold(known)
+            below = float(known.cdf(np.array([c]))[0])
+            reach = np.sqrt(chdtri(measure.dim, share * max(min(below, 1 - below), ROUNDING)))
+            z = rng.standard_normal((per_theta, measure.dim))
+            z *= (reach * rng.random(per_theta) / np.linalg.norm(z, axis=1))[:, None]
+            x, theta = measure.transport(z, "normal"), self.outcome.theta[m]
+            there = _known(fit, self.c, theta, x, np.full(per_theta, 1 / per_theta))
+            away = (there.mean - c) * (1 if below < 0.5 else -1)
+            decided = away > 2 * np.max(there.std, axis=0)
+            unit = max(float(np.std(there.mean)), np.finfo(float).tiny)
+            thetas.append(np.repeat(theta[None], per_theta, axis=0))
+            found.append(x)
+            margins.append(np.where(decided, away / unit, np.inf))
+        return Runs(np.concatenate(thetas), np.concatenate(found)), np.concatenate(margins)
 
 
 def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginals:

@@ -59,11 +59,14 @@ class Policy(ABC):
         cost: Cost | None,
         rng: np.random.Generator,
         foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         """The next n runs, given the known ones, finished or pending.
 
         fit: to the runs with values; None if there are few. need: (K,), how much each quantity matters. cost: of a run;
         None if all cost the same. foci: of the K quantities, None for the mean; by default these are the means of outputs.
+        doubted: whether the first run should be one that could refute the estimate.
         """
 
 
@@ -129,6 +132,8 @@ class OneProcess(Policy):
         cost: Cost | None,
         rng: np.random.Generator,
         foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         assert fit is None or isinstance(fit, MOBQFit)
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
@@ -137,7 +142,7 @@ class OneProcess(Policy):
         first_and_wide = fit is None and self._wide
         u = _widened(u, p, self._width) if first_and_wide else with_tails(u, options)
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
-        of_theta, wishes = quantity.depends_on_theta, list[Wish]()
+        of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), np.full(M, np.inf)
         if first_and_wide:  # no value shows yet where the event is: fill the space that may hold it
             wishes.append((WantedValues(candidates.inputs(of_theta=of_theta), np.ones(M)), None))
         for k, (focus, c) in enumerate(foci):
@@ -150,6 +155,10 @@ class OneProcess(Policy):
             values, factors = focus.undecided(self._points, rng)
             candidates += values
             wishes.append((WantedValues(values.inputs(of_theta=of_theta), factors), weights))
+            if focus.estimand.is_local:
+                elsewhere, apart = focus.elsewhere(self._points, rng)
+                margin = np.concatenate([margin, np.full(len(candidates) - len(margin), np.inf), apart])
+                candidates += elsewhere
         if fit is not None and fit.jumping:
             candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
@@ -163,6 +172,8 @@ class OneProcess(Policy):
             of_theta=of_theta,
             need=need,
             wishes=wishes,
+            margin=np.concatenate([margin, np.full(len(candidates) - len(margin), np.inf)]) if foci else None,
+            doubted=doubted,
             cost=None if cost is None else candidates.costs(cost),
             options=options,
         )
@@ -216,6 +227,8 @@ class TwoStages(Policy):
         cost: Cost | None,
         rng: np.random.Generator,
         foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         assert fit is None or isinstance(fit, CBQFit)
         thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, cost, rng)

@@ -303,7 +303,8 @@ class Session:
         estimate = self._estimate()
         fit = None if estimate is None else estimate.fit
         foci = () if estimate is None else estimate.foci
-        return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng, foci)
+        doubted = bool(foci) and is_reached(self.rounds, self.goal, 1)
+        return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng, foci, doubted=doubted)
 
     def _cost_of_runs(self) -> Cost | None:
         """The cost of a run; None if all cost the same, or no time is known yet."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr
 
 from cbq.common import ROUNDING, Array, Booleans, Integers, blocks, check_fields, is_number, is_whole
 from cbq.embeddings.many import Integrals, line_for, together
@@ -148,6 +149,8 @@ def choose_points(
     of_theta: bool,
     need: Array | None = None,
     wishes: Sequence[Wish] = (),
+    margin: Array | None = None,
+    doubted: bool = False,
     cost: Array | None = None,
     options: Exploration = EXPLORATION,
 ) -> Integers:
@@ -156,6 +159,9 @@ def choose_points(
     known: runs that were made or are under way. fit: of the runs with values; None if there is none yet.
     need: (C,), how much each output matters; by default all matter as much.
     wishes: what is wanted instead of I, if anything is.
+    margin: (M,), how far f seems to be from a threshold at each candidate, in units of its spread. Then points that
+    explore are those where f would cross the threshold furthest if it were rough: there may be an event nobody has seen.
+    doubted: whether the first of the points explores.
     cost: (M,), of each candidate; by default all cost the same.
     """
     u, points = candidates.inputs(of_theta=of_theta), known.inputs(of_theta=of_theta)
@@ -170,13 +176,16 @@ def choose_points(
         price = np.ones(len(u)) if cost is None else cost
         many = u.shape[1] > MANY_INPUTS
         of_many, of_few = (options.filling, options.fitted_of_many), (options.exploring, options.fitted)
-        every, fitted_share = of_many if many else of_few
+        every, fitted_share = of_many if many and margin is None else of_few
         chosen = list[int]()
         for _ in range(n):
             score = np.mean([_scaled(each.average) for each in rough], axis=0)
-            if fitted and (len(known) + len(chosen)) % every != every - 1:
+            explores = (len(known) + len(chosen)) % every == every - 1 or (doubted and not chosen)
+            if fitted and not explores:
                 by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
                 score = factor * (fitted_share * by_fit + (1 - fitted_share) * score)
+            elif margin is not None and np.any(np.isfinite(margin)):
+                score = _expected_crossing(margin, np.mean([each.variance for each in rough], axis=0))
             elif many:
                 score = np.where(np.arange(len(u)) < options.fillers, rough[0].variance, 0.0)
             score = score / price
@@ -258,6 +267,13 @@ def residual_factors(fit: MOBQFit, u: Array, prior: float = EXPLORATION.prior_re
 
 def _squared_distances(a: Array, b: Array) -> Array:
     return np.asarray(np.sum((a[:, None] - b) ** 2, axis=-1))
+
+
+def _expected_crossing(margin: Array, variance: Array) -> Array:
+    """E max(e - margin, 0) (M,) of normal errors e."""
+    std = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    t = np.minimum(margin / std, 1e3)
+    return np.asarray(std * (np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi) - t * ndtr(-t)))
 
 
 def _scaled(gain: Array) -> Array:
