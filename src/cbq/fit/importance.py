@@ -1,16 +1,16 @@
-"""Points at which the outcome of f is decided: importance sampling from a measure, guided by what is known of f.
+"""Points at which the outcome of f is decided: importance sampling from a measure, guided by an emulator of f.
 
-A plain draw of P_theta hardly ever falls into an event of probability 1e-5. Points are therefore drawn, in coordinates z
-in which P_theta is standard normal, from a mixture q of two parts: normal distributions of several widths around zero,
-which look everywhere, and normal kernels around earlier points in proportion to their relevance times their weight
+A plain draw of P_theta hardly ever falls into an event of probability 1e-5. Points are therefore drawn, in coordinates
+z in which P_theta is standard normal, from a mixture q of two parts: normal distributions of several widths around
+zero, which look everywhere, and normal kernels around earlier points, in proportion to relevance times weight
 
     w = phi(z) / q(z).
 
-The first part bounds all weights. A few stages move the second one to where the relevance is; while few points are
-relevant, a power of the relevance below one stands for it, as in subset simulation.
+The first part bounds all weights. A few stages move the second one to where the relevance is. While few points are
+relevant, a power of the relevance below one replaces it, as in subset simulation.
 
-The weights sum to one: what the sum lacks is shared among the points that matter least, so that the mass of a rare event
-keeps its own error and none of the rest.
+The weights sum to one. Points that matter least take what the sum lacks, so that the mass of a rare event has its own
+error and none of the rest.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Mixture:
         ]
         position = np.clip((u[:, 0] - self.share) / max(1 - self.share, 1e-300), 0, 1 - 1e-12)
         centre = self.centres[(position * len(self.centres)).astype(int)]
-        return np.where(around[:, None], width[:, None] * normal, centre + normal @ self.root.T)
+        return np.asarray(np.where(around[:, None], width[:, None] * normal, centre + normal @ self.root.T))
 
     def logpdf(self, z: Array) -> Array:
         """(n,)."""

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
 from cbq.common import Array, between_0_and_1, data_frame, finite, generator, is_whole, one_of, shown
-from cbq.fit.emulator import Emulator
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
 from cbq.samples import by_theta

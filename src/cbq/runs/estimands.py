@@ -1,12 +1,10 @@
 """What a run is to estimate: the mean of f, the probability of an event, a quantile, the standard deviation.
 
-An estimand answers three questions. What is its estimate over theta, with an interval? Which points of P_theta decide it?
-How does the estimate move with the value of f at a point? The answers to the last two choose the next runs:
+An estimand has an estimate over theta with an interval, points of P_theta that decide it, and slopes: how the estimate
+moves with the mean m of f at a point of weight w and standard deviation s. Points and slopes choose the next runs.
 
-- P(f > c) moves with the mean m of f at a point by w phi((c - m) / s) / s, where w is the weight of the point in P_theta
-  and s the standard deviation of f there. That is also its covariance with f there, in units of s^2: what a run at the
-  point would show of the probability.
-- a quantile moves as the probability of exceeding it does, over the density of f there.
+- P(f > c) moves by w phi((c - m) / s) / s. Times s^2, this is also the covariance of the event with f at the point.
+- a quantile moves as the probability to exceed it, over the density of f at the quantile.
 - the standard deviation moves by w (m - E f) / std.
 
 A new estimand is one class.
@@ -34,8 +32,8 @@ ROUNDING = 1e-15  # of a probability: 1 - P(f <= c) is not known better
 class Estimand(ABC):
     """A property of the distribution of f under P_theta, and the half-width of its interval that is wanted.
 
-    atol : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None: no such
-    goal. output : the number or the name of the output of f, if it has several.
+    atol : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None: no
+    such goal. output : the number or the name of the output of f, if it has several.
     """
 
     atol: float | None = None
@@ -161,8 +159,8 @@ class Probability(AtThreshold):
     """The probability that f exceeds, or is at most, a value, for `problem.solve(goal=...)`.
 
     above, below : one of the two: P(f > above), or P(f <= below).
-    atol, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q, or as a
-        share of the probability itself. output : of f, if it has several.
+    atol, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q, or as
+        a share of the probability itself. output : of f, if it has several.
 
     Examples
     --------
@@ -243,8 +241,8 @@ class Quantile(AtThreshold):
 class Std(Estimand):
     """The standard deviation of f under P_theta, for `problem.solve(goal=...)`.
 
-    atol, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a share of the
-        standard deviation. output : of f, if it has several.
+    atol, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a share of
+        the standard deviation. output : of f, if it has several.
 
     Examples
     --------
@@ -275,11 +273,13 @@ def estimands(goal: Any) -> tuple[Estimand, ...]:
         listed = [Estimand.of_record(each) for each in listed]
     if not listed or not all(isinstance(each, Estimand) for each in listed):
         raise TypeError(
-            f"goal must be cbq.Mean(), cbq.Probability(above=c), cbq.Quantile(q), cbq.Std() or a list of them, but it is "
-            f"{shown(goal)}."
+            f"goal must be cbq.Mean(), cbq.Probability(above=c), cbq.Quantile(q), cbq.Std() or a list of them, but it "
+            f"is {shown(goal)}."
         )
-    if sum(isinstance(each, Mean) for each in listed) > 1:
-        raise ValueError("goal has Mean twice: one of them serves all outputs.")
+    keys = ["Mean" if isinstance(each, Mean) else each.key for each in listed]
+    twice = next((each for key, each in zip(keys, listed, strict=True) if keys.count(key) > 1), None)
+    if twice is not None:
+        raise ValueError(f"goal has {twice!r} twice: leave one of them out.")
     return tuple(listed)
 
 

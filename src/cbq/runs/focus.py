@@ -17,7 +17,7 @@ from cbq.samples import Runs
 
 @dataclass(frozen=True, eq=False)
 class Focus:
-    """One output c of f at thetas (G, p), seen from the points that decide an estimand, WeightedPoints for each theta."""
+    """One output c of f at G thetas, from the points that decide an estimand: WeightedPoints for each theta."""
 
     estimand: Estimand
     c: int
@@ -62,13 +62,13 @@ class Focus:
         """n points at which values of f would show most of the estimates, and how the estimates move with them (n,).
 
         Points are drawn in proportion to what f leaves open of the estimates through them: the slope times the standard
-        deviation of f. The slope of one that is drawn stands for all near it. Estimates are in units of their values, if
-        the goal is, or as they are.
+        deviation of f. What a drawn point stands for therefore moves with f as 1 over the standard deviation. All
+        thetas have as many points.
         """
         x = np.concatenate([x for x, _, _ in self.points])
         theta = np.repeat(self.outcome.theta, [len(x) for x, _, _ in self.points], axis=0)
         tiny, share, std = np.finfo(float).tiny, list[Array](), list[Array]()
-        for m, (_, weights, _) in enumerate(self.points):
+        for m in range(len(self.points)):
             known = self.outcome.known(m)[self.c]
             std.append(np.sqrt(np.mean(known.std**2, axis=0)))
             slope = np.abs(self.estimand.slopes(known))
@@ -81,7 +81,7 @@ class Focus:
         return Runs(theta[rows], x[rows]), 1 / np.maximum(np.concatenate(std)[rows], tiny)
 
     def elsewhere(self, n: int, rng: np.random.Generator, *, share: float = 0.02) -> tuple[Runs, Array]:
-        """n points all over the measures, and how far (n,) f seems to be from the threshold there, in units of its spread.
+        """n points all over the measures, and how far (n,) f seems to be from the threshold, in units of its spread.
 
         Points have a uniform radius in normal coordinates, up to one beyond which there is no more than a share of the
         rarer side of the threshold. The distance is infinite on that side, and where f is undecided: there, values of f

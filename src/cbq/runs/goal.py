@@ -22,8 +22,8 @@ DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes
 class Goal:
     """What is wanted, the half-width of its interval, and the number of runs to spend.
 
-    tolerance: in units of the estimand. rtol: in units of its spread over Q. relative: in units of its value. None: no such
-    goal. They are those of all estimands that have none of their own.
+    tolerance: in units of the estimand. rtol: in units of its spread over Q. relative: in units of its value. None: no
+    such goal. They are those of all estimands that have none of their own.
     """
 
     tolerance: Array | None  # (1,) or (C,)
@@ -55,7 +55,7 @@ class Goal:
                 )
             if len(tolerance) > 1 and wanted != (Mean(),):
                 raise ValueError(
-                    f"tolerance has {len(tolerance)} numbers, which are those of Mean alone: give each goal its own atol."
+                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal an atol of its own."
                 )
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
@@ -125,8 +125,8 @@ class Goal:
     def target(self, mean: Array, half_width: Array | None = None) -> Array:
         """The largest value (K,) of `size` that meets the goal, for estimates (G, K); inf without a target.
 
-        half_width: (G, K), of the intervals. A goal in units of the value is met theta by theta: the largest size is that of
-        half-widths in proportion to these. By default they are the same at all thetas.
+        half_width: (G, K), of the intervals. A goal in units of the value is met theta by theta: the largest size is
+        that of half-widths in proportion to these, by default the same at all thetas.
         """
         K = mean.shape[1]
         half = np.ones_like(mean) if half_width is None else np.maximum(half_width, np.finfo(float).tiny)
@@ -135,19 +135,22 @@ class Goal:
         with np.errstate(divide="ignore", over="ignore"):
             in_values = self.size(half / np.abs(mean))
         in_units = np.where(np.isfinite(in_values), self.size(half) / np.where(in_values > 0, in_values, 1.0), 0.0)
-        by_rtol = np.where(np.isfinite(rtol), np.maximum(rtol * np.std(mean, axis=0), rounding), np.inf)
-        by_value = np.where(np.isfinite(relative), relative * in_units, np.inf)
+        in_spread = np.std(mean, axis=0)
+        by_rtol = [
+            max(r * s, e) if np.isfinite(r) else np.inf for r, s, e in zip(rtol, in_spread, rounding, strict=True)
+        ]
+        by_value = [r * u if np.isfinite(r) else np.inf for r, u in zip(relative, in_units, strict=True)]
         return np.asarray(np.minimum(atol, np.minimum(by_rtol, by_value)))
 
     def _limits(self, K: int) -> tuple[Array, Array, Array]:
         """The tolerance, rtol and relative half-width (K,) of each of K quantities; inf for none."""
         every = K - len(self.estimands) + 1  # outputs of which the mean is wanted
-        rows = list[tuple[float | Array, float, float]]()
+        rows = list[Array]()
         for estimand in self.estimands:
-            own = tuple(np.inf if width is None else width for width in _widths(estimand))
-            if not any(np.isfinite(own)):
-                common = (self.tolerance, self.rtol, self.relative)
-                own = tuple(np.inf if width is None else width for width in common)
+            own: Sequence[Any] = _widths(estimand)
+            if all(width is None for width in own):
+                own = self.tolerance, self.rtol, self.relative
+            own = [np.inf if width is None else width for width in own]
             n = every if isinstance(estimand, Mean) and estimand.output is None else 1
             rows.append(np.stack([np.broadcast_to(width, n) for width in own]))
         atol, rtol, relative = np.concatenate(rows, axis=1)
@@ -179,7 +182,7 @@ def _shown_widths(of: str, tolerance: Sequence[float] | None, rtol: float | None
 class Round:
     """The estimates at G thetas of Q after `runs` runs: means and half-widths of intervals, (G, K) each.
 
-    sound: whether the fit had enough runs to learn f, and learnt it. quantities: what is estimated, as JSON; by default I.
+    sound: whether the fit had enough runs to learn f, and learnt it. quantities: the estimands as JSON; by default I.
     """
 
     runs: int

@@ -65,7 +65,7 @@ class Policy(ABC):
         """The next n runs, given the known ones, finished or pending.
 
         fit: to the runs with values; None if there are few. need: (K,), how much each quantity matters. cost: of a run;
-        None if all cost the same. foci: of the K quantities, None for the mean; by default these are the means of outputs.
+        None if all cost the same. foci: of the K quantities; by default these are the means of the outputs.
         doubted: whether the first run should be one that could refute the estimate.
         """
 
@@ -80,8 +80,8 @@ def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int], goal: Goa
             return TwoStages(quantity, wanted, entropy)
         other = next(each for each in goal.estimands if each.of_outcome)
         raise ValueError(
-            f"goal={other!r} needs a model of f, which this problem has none of, because no kernel has an embedding under "
-            f"its measures: take goal=cbq.Mean(), or make the measures of x with cbq.measures."
+            f"goal={other!r} needs a model of f, which this problem has none of, because no kernel has an embedding "
+            f"under its measures: take goal=cbq.Mean(), or make the measures of x with cbq.measures."
         ) from error
     if goal.of_mean_only:
         return OneProcess(quantity, wanted)
@@ -139,7 +139,7 @@ class OneProcess(Policy):
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
         M = max(options.candidates, 2 * n)  # a candidate is chosen once
         u = sobol(M, p + quantity.d, rng)
-        first_and_wide = fit is None and self._wide
+        first_and_wide = self._wide and not foci
         u = _widened(u, p, self._width) if first_and_wide else with_tails(u, options)
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
         of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), np.full(M, np.inf)

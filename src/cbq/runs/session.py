@@ -62,7 +62,7 @@ class Pace:
     round: int = 10
     in_a_row: int = 2
     named: int = 8
-    thetas: int = 16
+    thetas: int = 8
 
     def __post_init__(self) -> None:
         names = ("batch", "round", "in_a_row", "named", "thetas")
@@ -304,7 +304,8 @@ class Session:
         fit = None if estimate is None else estimate.fit
         foci = () if estimate is None else estimate.foci
         doubted = bool(foci) and is_reached(self.rounds, self.goal, 1)
-        return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng, foci, doubted=doubted)
+        need = self._need() if foci or self.goal.of_mean_only else None
+        return self._policy.choose(n, known, fit, need, self._cost_of_runs(), rng, foci, doubted=doubted)
 
     def _cost_of_runs(self) -> Cost | None:
         """The cost of a run; None if all cost the same, or no time is known yet."""
@@ -446,8 +447,8 @@ class Session:
     def _fitted(self, samples: Samples) -> FittedRound:
         """A fit and its round.
 
-        The half-widths of integrals ignore bounds, which would hide how far curves are apart, and are finite if all f are
-        equal.
+        The half-widths of integrals ignore bounds, which would hide how far curves are apart, and are finite if all f
+        are equal.
         """
         theta = self._wanted.theta if self.goal.of_mean_only else self._thetas_of_outcomes
         fit, goal = self._policy.fit(samples), self.goal
@@ -455,10 +456,11 @@ class Session:
         tails = 0.5 * (1 - goal.level), 0.5 * (1 + goal.level)
         asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
         of_mean = asked.reshape(3, len(theta), -1)
+        equal = all_equal(samples)
         foci, columns = list[tuple[Focus | None, int]](), list[Array]()
         for estimand, c in goal.columns(of_mean.shape[2], self.names):
             focus = None
-            if estimand.of_outcome:
+            if estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
                 rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
                 focus = Focus.on(estimand, c, fit, theta, rng)
             foci.append((focus, c))
@@ -467,9 +469,9 @@ class Session:
         # An interval of a small probability is far from symmetric: the wider side counts.
         half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
         # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
-        sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
+        sound = self._policy.is_sound(fit, samples) and not equal
         found = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
-        return FittedRound(fit, found, () if goal.of_mean_only else foci)
+        return FittedRound(fit, found, () if goal.of_mean_only or equal else foci)
 
     @property
     def _quantities(self) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def choose_points(
     need: (C,), how much each output matters; by default all matter as much.
     wishes: what is wanted instead of I, if anything is.
     margin: (M,), how far f seems to be from a threshold at each candidate, in units of its spread. Then points that
-    explore are those where f would cross the threshold furthest if it were rough: there may be an event nobody has seen.
+    explore are those where f would cross the threshold furthest if it were rough: an unseen event may be there.
     doubted: whether the first of the points explores.
     cost: (M,), of each candidate; by default all cost the same.
     """
