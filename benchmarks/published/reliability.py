@@ -10,9 +10,9 @@ standard error.
 
 Each problem is solved twice with the published number of runs as the budget: at its own input distribution, and as a
 curve over the mean of one input. Printed: the runs (median and maximum over seeds); the relative error (median and
-maximum), for a curve the largest over 9 thetas; the seeds whose error is within 5% (10% for a probability below 1e-4), or
-twice that for a curve; the share of truths inside 95% intervals; the seeds that stopped before the budget was spent; and
-the seconds of a solve.
+maximum), for a curve the largest over 9 thetas; the seeds whose error is within 5% (10% for a probability below 1e-4),
+or twice that for a curve; the share of truths inside 95% intervals; the seeds that stopped before the budget was spent;
+and the seconds of a solve.
 """
 
 from __future__ import annotations
@@ -161,9 +161,7 @@ def plain(case: Case) -> tuple[float, float]:
     return share, float(np.sqrt(share * (1 - share) / DRAWS))
 
 
-def solved(
-    case: Case, prior: object, theta: np.ndarray, seed: int, relative: float
-) -> tuple[cbq.runs.AdaptiveAnswer, np.ndarray]:
+def solved(case: Case, prior: Measure, theta: np.ndarray, seed: int) -> tuple[AdaptiveAnswer, np.ndarray]:
     """The answer of a seed, and estimate and ends of the interval (3, M) at thetas (M,)."""
     problem = cbq.Problem(lambda x, _: case.g(x), lambda t: case.measure(t[0]), prior, depends_on_theta=False)
     goal = cbq.Probability(below=0.0)

@@ -62,7 +62,7 @@ def test_slopes_are_derivatives(goal, value):
 @pytest.mark.parametrize("d", [1, 3, 8])
 def test_importance_points_have_the_mass_of_half_spaces(beta, d):
     direction = np.ones(d) / np.sqrt(d)
-    x, weights, rows = RareEventSampling().draw(
+    (x, weights, rows), _ = RareEventSampling().draw(
         Gaussian(np.zeros(d), std=np.ones(d)),
         lambda x, w: log_ndtr((x @ direction - beta) / 0.05) if beta > 0 else np.zeros(len(x)),
         2**13,
@@ -77,7 +77,7 @@ def test_importance_points_have_the_mass_of_half_spaces(beta, d):
 
 def test_importance_points_lie_in_the_measure():
     measure = Gamma(2.0, 1.0)
-    x, weights, _ = RareEventSampling().draw(
+    (x, weights, _), _ = RareEventSampling().draw(
         measure, lambda x, w: log_ndtr((x[:, 0] - 15.0) / 0.1), 2**12, 8, np.random.default_rng(0)
     )
     assert_allclose(weights @ (x[:, 0] > 15.0), np.exp(-15) * 16, rtol=0.03)
@@ -305,7 +305,7 @@ def test_a_session_takes_the_goal():
 
 def test_importance_points_of_a_shell_agree_with_chi2():
     measure = Gaussian(np.zeros(3), std=np.ones(3))
-    x, weights, _ = RareEventSampling().draw(
+    (x, weights, _), _ = RareEventSampling().draw(
         measure, lambda x, w: log_ndtr((np.linalg.norm(x, axis=1) - 5.0) / 0.05), 2**13, 8, np.random.default_rng(1)
     )
     assert_allclose(weights @ (np.linalg.norm(x, axis=1) > 5.0), chi2.sf(25.0, 3), rtol=0.1)

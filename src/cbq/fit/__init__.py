@@ -16,8 +16,8 @@ from cbq.fit.findings import (
     warn_of,
 )
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails
-from cbq.fit.importance import RareEventSampling
-from cbq.fit.outcome import REPLICATES, Marginals, Outcome, Triple, WeightedPoints, points_of
+from cbq.fit.importance import Proposal, RareEventSampling, WeightedPoints
+from cbq.fit.outcome import REPLICATES, Marginals, Outcome, Triple, points_of
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.report import FitReport
 from cbq.fit.summary import (

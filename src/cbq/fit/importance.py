@@ -1,7 +1,7 @@
 """Points at which the outcome of f is decided: importance sampling from a measure, guided by an emulator of f.
 
 A plain draw of P_theta hardly ever falls into an event of probability 1e-5. Points are therefore drawn, in coordinates
-z in which P_theta is standard normal, from a mixture q of two parts: normal distributions of several widths around
+z in which P_theta is standard normal, from a proposal q of two parts: normal distributions of several widths around
 zero, which look everywhere, and normal kernels around earlier points, in proportion to relevance times weight
 
     w = phi(z) / q(z).
@@ -25,6 +25,7 @@ from cbq.common import Array
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Measure
 
+WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of independent sequences
 Relevance = Callable[
     [Array, Array], Array
 ]  # the logarithm (n,), at most 0, of how much points x (n, d), weights (n,) matter
@@ -37,7 +38,8 @@ class RareEventSampling:
     widths : standard deviations of the normal distributions around zero, which have equal shares.
     everywhere : their share in all.
     stages, points : of the search, at most, and points of each. It ends after two stages with enough relevant points.
-    kernels : number of normal kernels.
+    kernels, neighbours : number of normal kernels, and of nearest ones whose spread is that of a kernel.
+    least_width : of a kernel.
     least : effective number of points that a stage must have.
     reach : largest coordinate of z; beyond, distribution functions are 0 or 1 in float64.
     """
@@ -47,37 +49,49 @@ class RareEventSampling:
     stages: int = 8
     points: int = 1024
     kernels: int = 128
+    neighbours: int = 8
+    least_width: float = 0.03
     least: float = 32.0
     reach: float = 8.0
 
     def draw(
-        self, measure: Measure, relevance: Relevance, size: int, replicates: int, rng: np.random.Generator
-    ) -> tuple[Array, Array, list[slice]]:
-        """Points (n, d), weights (n,), and the rows of independent sequences, each of which has an equal weight."""
-        mixture, arrived = _Mixture(self.widths, 1.0, np.zeros((1, measure.dim)), np.eye(measure.dim)), 0
+        self,
+        measure: Measure,
+        relevance: Relevance,
+        size: int,
+        replicates: int,
+        rng: np.random.Generator,
+        start: Proposal | None = None,
+    ) -> tuple[WeightedPoints, Proposal]:
+        """Points (n, d), weights (n,), and the rows of independent sequences of equal weight; and their proposal.
+
+        start: where the search begins, such as the proposal of a similar measure.
+        """
+        proposal = start or Proposal(self.widths, 1.0, np.zeros((1, measure.dim)), np.eye(measure.dim))
+        arrived = 0
         for _ in range(self.stages):
-            z, x, w = self._points(measure, mixture, self.points, rng)
+            z, x, w = self._points(measure, proposal, self.points, rng)
             log_w, log_r = np.log(w), relevance(x, w / np.sum(w))
             tempered = self._tempered(log_w, log_r)
-            mixture, arrived = self._moved(z, log_w + tempered), arrived + (tempered is log_r)
+            proposal, arrived = self._moved(z, log_w + tempered), arrived + (tempered is log_r)
             if arrived == 2:
                 break
         n = -(-size // replicates)
-        parts = [self._points(measure, mixture, n, rng) for _ in range(replicates)]
+        parts = [self._points(measure, proposal, n, rng) for _ in range(replicates)]
         points = np.concatenate([x for _, x, _ in parts])
         raw = np.concatenate([w for _, _, w in parts])
         rows = [slice(i, i + n) for i in range(0, len(points), n)]
         matter = np.exp(relevance(points, raw / np.sum(raw)))
         weights = np.concatenate([_summing_to_one(raw[some] / n, matter[some]) for some in rows])
-        return points, weights / replicates, rows
+        return (points, weights / replicates, rows), proposal
 
     def _points(
-        self, measure: Measure, mixture: _Mixture, n: int, rng: np.random.Generator
+        self, measure: Measure, proposal: Proposal, n: int, rng: np.random.Generator
     ) -> tuple[Array, Array, Array]:
         """n points in normal coordinates (n, d), as x (n, d), and their weights (n,)."""
-        z = np.clip(mixture.draw(n, rng), -self.reach, self.reach)
+        z = np.clip(proposal.draw(n, rng), -self.reach, self.reach)
         log_normal = -0.5 * np.sum(z**2, axis=1) - 0.5 * z.shape[1] * np.log(2 * np.pi)
-        return z, measure.transport(z, "normal"), np.exp(log_normal - mixture.logpdf(z))
+        return z, measure.transport(z, "normal"), np.exp(log_normal - proposal.logpdf(z))
 
     def _tempered(self, log_w: Array, log_r: Array) -> Array:
         """The logarithm of the relevance, or of the largest of its powers 1/2, 1/4, ... that enough points have."""
@@ -85,21 +99,21 @@ class RareEventSampling:
             log_r = 0.5 * log_r
         return log_r
 
-    def _moved(self, z: Array, log_mass: Array) -> _Mixture:
-        """The mixture with kernels at points z (n, d) drawn by their mass."""
+    def _moved(self, z: Array, log_mass: Array) -> Proposal:
+        """The proposal with kernels at points z (n, d) drawn by their mass."""
         mass = np.exp(log_mass - logsumexp(log_mass))
         edges = (np.arange(self.kernels) + 0.5) / self.kernels
         centres = z[np.minimum(np.searchsorted(np.cumsum(mass), edges), len(z) - 1)]
-        apart = z - mass @ z
-        cov = (mass[:, None] * apart).T @ apart
-        d, n = z.shape[1], _effective(log_mass)
-        shrunk = min(n, self.kernels) ** (-2.0 / (d + 4.0)) * cov  # the rule of Scott
-        floor = 1e-3 * np.eye(d)
-        return _Mixture(self.widths, self.everywhere, centres, cholesky(shrunk + floor))
+        # Relevant points may form several clouds: kernels have the average covariance of the nearest centres.
+        apart = centres[:, None] - centres
+        nearest = np.argsort(np.sum(apart**2, axis=2), axis=1)[:, : self.neighbours + 1]
+        local = np.take_along_axis(apart, nearest[..., None], axis=1).reshape(-1, z.shape[1])
+        cov = local.T @ local / (len(centres) * self.neighbours)
+        return Proposal(self.widths, self.everywhere, centres, cholesky(cov + self.least_width**2 * np.eye(z.shape[1])))
 
 
 @dataclass(frozen=True, eq=False)
-class _Mixture:
+class Proposal:
     """Normal distributions of several widths around zero with a share of the mass, and kernels with the rest.
 
     centres: (K, d). root: (d, d), lower triangular, of the covariance of all kernels.

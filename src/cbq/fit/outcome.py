@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
 from cbq.common import Array, between_0_and_1, data_frame, finite, generator, is_whole, one_of, shown
+from cbq.fit.importance import WeightedPoints
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
 from cbq.samples import by_theta
@@ -41,7 +42,6 @@ STEPS = 60  # of a bisection
 MAX_KEPT = 2**26  # numbers, in the values of all thetas
 TINY, HUGE = np.finfo(float).tiny, 1e300
 Triple = tuple[Array, Array, Array]
-WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of independent sequences
 Functional = Callable[["Marginals", Array], Array]
 DrawnFunctional = Callable[["Draws", Array], Array]
 

@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from cbq.common import Array
 from cbq.fit import REPLICATES, Fit, Marginals, Outcome, RareEventSampling, Triple, WeightedPoints, points_of
-from cbq.measures import Empirical, Measure
+from cbq.measures import Empirical
 from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
 from cbq.samples import Runs
 
@@ -37,19 +37,20 @@ class Focus:
         sampling: RareEventSampling | None = None,
     ) -> Focus:
         """The focus of a fit at thetas (G, p). size: number of points at each."""
-        sampling = sampling or RareEventSampling()
+        sampling, proposal = sampling or RareEventSampling(), None
+        points = list[WeightedPoints]()
+        for at, measure, own in zip(theta, fit.emulator.measures(theta), rng.spawn(len(theta)), strict=True):
+            if isinstance(measure, Empirical) or not estimand.is_local:
+                points.append(points_of(measure, size, own))
+                continue
 
-        def drawn(at: Array, measure: Measure, rng: np.random.Generator) -> WeightedPoints:
-            def relevance(x: Array, weights: Array) -> Array:
+            def relevance(x: Array, weights: Array, at: Array = at) -> Array:
                 return estimand.relevance(_known(fit, c, at, x, weights))
 
-            if isinstance(measure, Empirical) or not estimand.is_local:
-                return points_of(measure, size, rng)
-            return sampling.draw(measure, relevance, size, REPLICATES, rng)
-
-        measures = fit.emulator.measures(theta)
-        points = tuple(drawn(*each) for each in zip(theta, measures, rng.spawn(len(theta)), strict=True))
-        return cls(estimand, c, points, Outcome.at_points(fit, theta, points, rng))
+            # The points of one theta show where to look at the next one.
+            found, proposal = sampling.draw(measure, relevance, size, REPLICATES, own, proposal)
+            points.append(found)
+        return cls(estimand, c, tuple(points), Outcome.at_points(fit, theta, points, rng))
 
     def interval(self, level: float, n: int) -> Triple:
         """The estimates (G,), and the ends of their intervals given n runs."""

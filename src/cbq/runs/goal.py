@@ -135,12 +135,13 @@ class Goal:
         with np.errstate(divide="ignore", over="ignore"):
             in_values = self.size(half / np.abs(mean))
         in_units = np.where(np.isfinite(in_values), self.size(half) / np.where(in_values > 0, in_values, 1.0), 0.0)
-        in_spread = np.std(mean, axis=0)
-        by_rtol = [
-            max(r * s, e) if np.isfinite(r) else np.inf for r, s, e in zip(rtol, in_spread, rounding, strict=True)
-        ]
-        by_value = [r * u if np.isfinite(r) else np.inf for r, u in zip(relative, in_units, strict=True)]
-        return np.asarray(np.minimum(atol, np.minimum(by_rtol, by_value)))
+        target = np.minimum(np.inf, atol)
+        some = np.isfinite(rtol)
+        by_spread = np.maximum(np.where(some, rtol, 0.0) * np.std(mean, axis=0), rounding)
+        target[some] = np.minimum(target, by_spread)[some]
+        some = np.isfinite(relative)
+        target[some] = np.minimum(target, np.where(some, relative, 0.0) * in_units)[some]
+        return np.asarray(target)
 
     def _limits(self, K: int) -> tuple[Array, Array, Array]:
         """The tolerance, rtol and relative half-width (K,) of each of K quantities; inf for none."""
