@@ -145,6 +145,15 @@ class AdaptiveAnswer:
                 found = found[0][:, c], low[:, c], high[:, c]
         return found[0] if level is None else found
 
+    def _estimates(self, theta: Array, level: float = 0.95) -> dict[str, Array]:
+        """The columns of a table: theta (M, p), and what was asked for beside means, with the ends of intervals."""
+        found, goals = dict[str, Array](), self.goal.estimands
+        for k in [k for k, each in enumerate(goals) if each.of_outcome]:
+            label = goals[k].text(self.fit.names.f[goals[k].column(self.fit.names, self.fit.C or 1)])
+            mean, low, high = self.estimate(theta, level, goal=k)
+            found |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
+        return dict(zip(self.fit.names.theta, theta.T, strict=True)) | found
+
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
         lines, fit = [*self.lines(), ""], self.fit.summary()
@@ -157,7 +166,7 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return list(filter(None, [self._values_line(), ": ".join(self.outcome), cost, self._next_line()]))
+        return list(filter(None, [": ".join(self.outcome), self._values_line(), cost, self._next_line()]))
 
     @property
     def outcome(self) -> tuple[str, str]:

@@ -79,9 +79,7 @@ class Estimand(ABC):
         called = names.with_f(C).f if C > 1 else names.f
         if isinstance(self.output, str):
             if self.output not in called:
-                raise ValueError(
-                    f"output must be one of {', '.join(called) or 'the names of f'}, but it is {self.output!r}."
-                )
+                raise ValueError(f"output must be a number or one of {list(called)}, but it is {self.output!r}.")
             return called.index(self.output)
         if self.output is None and C > 1:
             raise ValueError(f"f has {C} outputs: name the one that {type(self).__name__} is about, as in output=0.")

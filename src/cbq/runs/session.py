@@ -125,6 +125,7 @@ class Session:
         self._failures: dict[int, str] = {}
         self._seconds: dict[int, float] = {}  # of runs, by id
         self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
+        self._other_rounds = 0  # in the checkpoint, of other goals
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
         self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # with its numbers of values and failures
@@ -150,6 +151,7 @@ class Session:
             self._seconds = {int(t): float(seconds) for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
             rounds = tuple(Round.of_record(record) for record in stored.rounds)
             self._rounds = tuple(each for each in rounds if each.quantities == self._quantities)
+            self._other_rounds = len(rounds) - len(self._rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
@@ -488,7 +490,7 @@ class Session:
         rounds = self.rounds
         for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
             assert self._ledger is not None
-            self._ledger.add_round(k, rounds[k].record)
+            self._ledger.add_round(self._other_rounds + k, rounds[k].record)
         self._rounds = rounds
 
     def _need(self) -> Array | None:
