@@ -1,7 +1,7 @@
 """Probabilities of failure of published reliability problems, with no more runs than the published methods take.
 
 Run: .venv/bin/python benchmarks/published/reliability.py [--problems hat pipe ...] [--seeds 10] [--first 0]
-     [--no-curve]
+     [--parts one curve]
 
 The problems and their input distributions are those of the collection UQTestFuns, which names the sources of the
 published probabilities and numbers of runs. The truth is computed here from the definition: with two inputs by a
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--seeds", type=positive_integer, default=10)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--no-curve", action="store_true")
+    parser.add_argument("--parts", nargs="+", choices=["one", "curve"], default=["one", "curve"])
     asked = parser.parse_args()
     warnings.simplefilter("ignore", cbq.FitWarning)
     print_record()
@@ -184,29 +184,27 @@ def main() -> None:
         case = CASES[name]
         p, (share, error), zero = truth(case, 0.0), plain(case), np.zeros(1)
         print(f"\n{name}: P = {p:.5g}, plain {share:.4g} +- {error:.2g}, published {case.published:g}", flush=True)
-        rows, start = [], time.perf_counter()
-        for seed in seeds:
-            progress(f"{name}, seed {seed}")
-            answer, found = solved(case, Empirical([[0.0]]), zero, seed)
-            estimate, low, high = found[:, 0]
-            rows.append((answer.n_runs, estimate / p - 1, low <= p <= high, answer.reached))
-        progress("")
-        report("one theta", case, rows, (time.perf_counter() - start) / len(seeds))
-        if asked.no_curve:
-            continue
-        theta = case.moved * np.linspace(-0.9, 0.9, THETAS)
-        curve = np.array([truth(case, t) for t in theta])
-        rows, inside, start = [], [], time.perf_counter()
-        for seed in seeds:
-            progress(f"{name}, curve, seed {seed}")
-            answer, found = solved(case, Uniform(-case.moved, case.moved), theta, seed)
-            estimate, low, high = found
-            worst = np.max(np.abs(estimate / curve - 1))
-            inside.append(np.mean((low <= curve) & (curve <= high)))
-            rows.append((answer.n_runs, worst, inside[-1], answer.reached))
-        progress("")
-        print(f"  curve from {curve[0]:.3g} to {curve[-1]:.3g}", flush=True)
-        report("curve", case, rows, (time.perf_counter() - start) / len(seeds))
+        if "one" in asked.parts:
+            rows, start = [], time.perf_counter()
+            for seed in seeds:
+                progress(f"{name}, seed {seed}")
+                answer, found = solved(case, Empirical([[0.0]]), zero, seed)
+                estimate, low, high = found[:, 0]
+                rows.append((answer.n_runs, estimate / p - 1, low <= p <= high, answer.reached))
+            progress("")
+            report("one theta", case, rows, (time.perf_counter() - start) / len(seeds))
+        if "curve" in asked.parts:
+            theta = case.moved * np.linspace(-0.9, 0.9, THETAS)
+            curve, start = np.array([truth(case, t) for t in theta]), time.perf_counter()
+            rows = []
+            for seed in seeds:
+                progress(f"{name}, curve, seed {seed}")
+                answer, (estimate, low, high) = solved(case, Uniform(-case.moved, case.moved), theta, seed)
+                inside = np.mean((low <= curve) & (curve <= high))
+                rows.append((answer.n_runs, np.max(np.abs(estimate / curve - 1)), inside, answer.reached))
+            progress("")
+            print(f"  curve from {curve[0]:.3g} to {curve[-1]:.3g}", flush=True)
+            report("curve", case, rows, (time.perf_counter() - start) / len(seeds))
 
 
 def report(what: str, case: Case, rows: list[tuple[int, float, float, bool]], seconds: float) -> None:

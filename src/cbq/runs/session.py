@@ -117,8 +117,9 @@ class Session:
         self._policy, self._cost = policy_for(quantity, self._wanted, entropy, goal), cost
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
+            of = " of I" * goal.of_mean_only
             raise ValueError(
-                f"budget is {goal.budget}, but the first estimate needs {least} runs: pass budget={least} or more."
+                f"budget is {goal.budget}, but the first estimate{of} needs {least} runs: pass budget={least} or more."
             )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
