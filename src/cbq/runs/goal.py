@@ -160,11 +160,13 @@ class Goal:
     def __str__(self) -> str:
         if not self.has_target:
             return f"no accuracy, and {self.budget} runs"
-        of = "I" if self.of_mean_only else "each"
-        parts = _shown_widths(of, None if self.tolerance is None else self.tolerance.tolist(), self.rtol, self.relative)
+        of = self.estimands[0].text("f") if len(self.estimands) == 1 else "each"
+        of, number = ("I", "") if self.of_mean_only else (of, f" for {of}")
+        tolerance = None if self.tolerance is None else ", ".join(f"{each:g}" for each in self.tolerance)
+        parts = _shown_widths(of, None if tolerance is None else tolerance + number, self.rtol, self.relative)
         for each in self.estimands:
-            own = _shown_widths(each.text("f"), None if each.atol is None else [each.atol], each.rtol, each.relative)
-            parts += [f"{part} for {each.text('f')}" if "of" not in part else part for part in own]
+            atol = None if each.atol is None else f"{each.atol:g} for {each.text('f')}"
+            parts += _shown_widths(each.text("f"), atol, each.rtol, each.relative)
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
 
 
@@ -172,9 +174,9 @@ def _widths(estimand: Estimand) -> tuple[float | None, float | None, float | Non
     return estimand.atol, estimand.rtol, estimand.relative
 
 
-def _shown_widths(of: str, tolerance: Sequence[float] | None, rtol: float | None, relative: float | None) -> list[str]:
+def _shown_widths(of: str, tolerance: str | None, rtol: float | None, relative: float | None) -> list[str]:
     """The wanted half-widths of a quantity in words."""
-    parts = [] if tolerance is None else [", ".join(f"{number:g}" for number in tolerance)]
+    parts = [] if tolerance is None else [tolerance]
     parts += [] if rtol is None else [f"{rtol:.3g} of the spread of {of}"]
     return parts + ([] if relative is None else [f"{relative:.3g} of the value of {of}"])
 

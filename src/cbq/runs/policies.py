@@ -142,23 +142,13 @@ class OneProcess(Policy):
         first_and_wide = self._wide and not foci
         u = _widened(u, p, self._width) if first_and_wide else with_tails(u, options)
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
-        of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), np.full(M, np.inf)
+        of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), None
         if first_and_wide:  # no value shows yet where the event is: fill the space that may hold it
             wishes.append((WantedValues(candidates.inputs(of_theta=of_theta), np.ones(M)), None))
-        for k, (focus, c) in enumerate(foci):
+        if foci:
             assert fit is not None
-            weights = np.zeros(len(fit._outputs))
-            weights[c] = 1.0 if need is None else need[k]
-            if focus is None:
-                wishes.append((self._wanted, weights))
-                continue
-            values, factors = focus.undecided(self._points, rng)
-            candidates += values
-            wishes.append((WantedValues(values.inputs(of_theta=of_theta), factors), weights))
-            if focus.estimand.is_local:
-                elsewhere, apart = focus.elsewhere(self._points, rng)
-                margin = np.concatenate([margin, np.full(len(candidates) - len(margin), np.inf), apart])
-                candidates += elsewhere
+            wishes, more, apart = self._towards(foci, np.ones(len(foci)) if need is None else need, fit, rng)
+            margin, candidates = np.concatenate([np.full(M, np.inf), apart]), candidates + more
         if fit is not None and fit.jumping:
             candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
@@ -172,7 +162,7 @@ class OneProcess(Policy):
             of_theta=of_theta,
             need=need,
             wishes=wishes,
-            margin=np.concatenate([margin, np.full(len(candidates) - len(margin), np.inf)]) if foci else None,
+            margin=margin,
             doubted=doubted,
             cost=None if cost is None else candidates.costs(cost),
             options=options,
@@ -182,6 +172,27 @@ class OneProcess(Policy):
             return chosen
         first = max(self.first - 2, len(quantity.started))  # both repeats are made before the first fit
         return with_repeats(chosen, known, first, quantity.family)
+
+    def _towards(
+        self, foci: Foci, need: Array, fit: MOBQFit, rng: np.random.Generator
+    ) -> tuple[list[Wish], Runs, Array]:
+        """What K quantities want, further candidates, and how far f is from a threshold there, or infinity."""
+        quantity, wishes, margin = self._quantity, list[Wish](), list[Array]()
+        found = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
+        for weight, (focus, c) in zip(need, foci, strict=True):
+            weights = np.zeros(len(fit._outputs))
+            weights[c] = weight
+            if focus is None:
+                wishes.append((self._wanted, weights))
+                continue
+            values, factors = focus.undecided(self._points, rng)
+            inputs = values.inputs(of_theta=quantity.depends_on_theta)
+            wishes.append((WantedValues(inputs, factors), weights))
+            found, margin = found + values, [*margin, np.full(len(values), np.inf)]
+            if focus.estimand.is_local:
+                elsewhere, apart = focus.elsewhere(self._points, rng)
+                found, margin = found + elsewhere, [*margin, apart]
+        return wishes, found, np.concatenate([np.empty(0), *margin])
 
 
 class TwoStages(Policy):

@@ -159,8 +159,9 @@ def choose_points(
     known: runs that were made or are under way. fit: of the runs with values; None if there is none yet.
     need: (C,), how much each output matters; by default all matter as much.
     wishes: what is wanted instead of I, if anything is.
-    margin: (M,), how far f seems to be from a threshold at each candidate, in units of its spread. Then points that
-    explore are those where f would cross the threshold furthest if it were rough: an unseen event may be there.
+    margin: how far f seems to be from a threshold at the first candidates, in units of its spread; infinite at others.
+    Then points that explore are those where f would cross the threshold furthest if it were rough: an unseen event may
+    be there.
     doubted: whether the first of the points explores.
     cost: (M,), of each candidate; by default all cost the same.
     """
@@ -176,6 +177,8 @@ def choose_points(
         price = np.ones(len(u)) if cost is None else cost
         many = u.shape[1] > MANY_INPUTS
         of_many, of_few = (options.filling, options.fitted_of_many), (options.exploring, options.fitted)
+        if margin is not None:
+            margin = np.concatenate([margin, np.full(len(u) - len(margin), np.inf)])
         every, fitted_share = of_many if many and margin is None else of_few
         chosen = list[int]()
         for _ in range(n):
