@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, gumbel_r, norm
 
 import cbq
 from cbq.fit import Marginals, RareEventSampling
@@ -309,3 +309,17 @@ def test_importance_points_of_a_shell_agree_with_chi2():
         measure, lambda x, w: log_ndtr((np.linalg.norm(x, axis=1) - 5.0) / 0.05), 2**13, 8, np.random.default_rng(1)
     )
     assert_allclose(weights @ (np.linalg.norm(x, axis=1) > 5.0), chi2.sf(25.0, 3), rtol=0.1)
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_units_of_f_do_not_matter(unit):
+    answer = problem(lambda x, theta: unit * linear(x, theta)).solve(
+        goal=cbq.Probability(above=9.0 * unit), relative=0.1, budget=16, rng=0
+    )
+    assert_allclose(answer.estimate([[0.0]])[0], norm.sf(6 / np.sqrt(5)), rtol=0.05)
+
+
+def test_a_probability_needs_a_model_of_f():
+    made = problem(family=lambda theta: gumbel_r(theta[0], 1.0), prior=Uniform(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"goal=Std\(.*needs a model of f, .*take goal=cbq.Mean"):
+        made.session(goal=cbq.Std(), rng=0)

@@ -79,7 +79,8 @@ class Focus:
             mass = np.concatenate([weights for _, weights, _ in self.points])
         edges = (np.arange(n) + rng.random()) / n
         rows = np.minimum(np.searchsorted(np.cumsum(mass) / np.sum(mass), edges), len(mass) - 1)
-        return Runs(theta[rows], x[rows]), 1 / np.maximum(np.concatenate(std)[rows], tiny)
+        chosen = np.maximum(np.concatenate(std)[rows], tiny)
+        return Runs(theta[rows], x[rows]), np.min(chosen) / chosen
 
     def elsewhere(self, n: int, rng: np.random.Generator, *, share: float = 0.02) -> tuple[Runs, Array]:
         """n points all over the measures, and how far (n,) f seems to be from the threshold, in units of its spread.

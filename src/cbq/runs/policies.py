@@ -148,7 +148,9 @@ class OneProcess(Policy):
         if foci:
             assert fit is not None
             wishes, more, apart = self._towards(foci, np.ones(len(foci)) if need is None else need, fit, rng)
-            margin, candidates = np.concatenate([np.full(M, np.inf), apart]), candidates + more
+            candidates += more
+            if np.any(np.isfinite(apart)):
+                margin = np.concatenate([np.full(M, np.inf), apart])
         if fit is not None and fit.jumping:
             candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
