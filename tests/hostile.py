@@ -363,6 +363,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "mean": lambda: 0.0,
     "measure": lambda: measures.Gaussian(0.0, 1.0),
     "q": lambda: family,
+    "cbq.Quantile.q": lambda: 0.9,
+    "cbq.Probability.above": lambda: 1.0,
     "LogMeasure.measure": lambda: measures.Gamma(2.0, 1.0),
     "Samples.measure": lambda: family,
     "measures": lambda: [measures.Gaussian(0.0, 1.0), measures.Gamma(2.0, 1.0)],

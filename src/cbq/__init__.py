@@ -22,7 +22,7 @@ from cbq.linalg import engine
 from cbq.nested import conditional_value_at_risk, expected_loss, nested_expectation, value_at_risk
 from cbq.plotting import plot
 from cbq.problems.problem import Problem
-from cbq.runs import CheckpointError, CollectWarning, IntegrandError
+from cbq.runs import CheckpointError, CollectWarning, IntegrandError, Mean, Probability, Quantile, Std
 from cbq.samples import Names, Samples
 from cbq.voi import enbs, evpi, evppi, evsi
 
@@ -42,12 +42,16 @@ __all__ = [
     "IntegrandError",
     "LandmarkSelection",
     "LatentBQ",
+    "Mean",
     "MonteCarlo",
     "Names",
+    "Probability",
     "Problem",
+    "Quantile",
     "Samples",
     "Selection",
     "StageOneSelection",
+    "Std",
     "WorkerError",
     "__version__",
     "available_pairs",

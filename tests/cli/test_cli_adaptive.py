@@ -429,3 +429,36 @@ def test_status_at_every_stage(simulator, tmp_path):
     text = ok("status", "run.sqlite")
     assert "\nReached: " in text
     assert "Next: nothing, the accuracy is reached" in text
+
+
+def test_a_probability_is_a_goal(tmp_path):
+    words = ["solve", "butterfly", "--above", 5, "--relative", 0.2, "--budget", 40, "--at", 100]
+    text = ok(*words, "--out", tmp_path)
+    answer = problems.get("butterfly").solve(goal=cbq.Probability(above=5.0), relative=0.2, budget=40, rng=0)
+    assert text.startswith("Reached: the 95% interval for P(f > 5) has a half-width of ")
+    found = read(tmp_path / "goals.csv")
+    assert list(found) == ["theta", "P(f > 5)", "P(f > 5), lower", "P(f > 5), upper"]
+    np.testing.assert_allclose([float(found[name][0]) for name in list(found)[1:]], np.ravel(answer.estimate([100.0])))
+    assert json.loads((tmp_path / "run.json").read_text())["goal"] == answer.goal.record
+
+
+def test_a_session_remembers_what_is_wanted(simulator):
+    ok("ask", "run.sqlite", "--problem", simulator, "--quantile", 0.9, "--relative", 0.1, "--out", "points.csv")
+    goal = read_ledger("run.sqlite").notes["goal"]
+    assert (goal["goal"], goal["relative"]) == ([{"kind": "Quantile", "q": 0.9}], 0.1)
+    ok("ask", "run.sqlite", "--n", 1, "--above", 2, "--out", "more.csv")
+    goal = read_ledger("run.sqlite").notes["goal"]
+    assert (goal["goal"], goal["relative"]) == ([{"kind": "Probability", "above": 2.0}], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--quantile", 2], "q must be between 0 and 1"),
+        (["--above", "nan"], "above"),
+        (["--relative", 0, "--above", 1], "relative must be a number above 0"),
+        (["--output", 1], "--output names an output for --above"),
+    ],
+)
+def test_goals_are_refused_in_a_sentence(words, says):
+    assert says in refused("solve", "butterfly", *words)

@@ -21,7 +21,7 @@ from cbq.cli.results import tell_results
 from cbq.cli.sheets import read_sheet
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
-from cbq.common import one_of, run_entropy, shown_seed
+from cbq.common import evenly, one_of, run_entropy, shown_seed
 from cbq.problems.problem import Problem
 from cbq.runs import GOAL_NOTE, AdaptiveAnswer, OnChange, Session
 
@@ -107,10 +107,12 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
 
     Chooses where to run f, runs it there, and stops when the intervals of I(theta) are as narrow as --rtol or
     --tolerance, or when the budget is spent; without either, it spends the budget. Prints whether the accuracy is
-    reached, the number of runs and the next run, and the table of `cbq run`. With --out, writes to the folder
+    reached, the number of runs and the next run, and the table of `cbq run`. With --above, --below or --quantile, the
+    goal is a probability or a quantile of f itself. With --out, writes to the folder
 
     \b
       estimate.csv  the table, on a finer grid
+      goals.csv     probabilities and quantiles, with --above, --below or --quantile
       figure.png    the estimate over theta and the next runs
       report.html   a self-contained report: the answer, the choices, checks, warnings
       history.csv   the half-width of the intervals and the goal, round by round
@@ -123,6 +125,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     \b
     Examples:
       cbq solve sir --rtol 0.05 --budget 300 --out out/
+      cbq solve butterfly --above 5 --relative 0.05
       cbq solve simulator.py:problem --tolerance 0.5 --criterion max --workers 2
       cbq solve simulator.py:build --option days=30 --checkpoint run.sqlite
     """
@@ -136,7 +139,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         if checkpoint is not None:  # so that `cbq status` finds the problem, too
             with target._session(goal, run_entropy(solving.seed), None, None, checkpoint) as session:
                 session.note(PROBLEM_NOTE, source.record)
-        answer = target.solve(**goal.record, batch=solving.batch, **solving.arguments)
+        answer = target.solve(**goal.arguments, batch=solving.batch, **solving.arguments)
     seconds = perf_counter() - start
     with source.locating_errors():
         report = Report(target, answer.samples, answer.fit, goal.level, at_thetas)
@@ -144,6 +147,13 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
             _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
         typer.echo(f"{answer.summary()}\n")
         report.show()
+        if not goal.of_mean_only:
+            table = report.table.theta
+            columns = answer._estimates(table[evenly(len(table), 9)], goal.level)
+            typer.echo("")
+            write_columns(None, columns)
+            if out is not None:
+                write_columns(out / "goals.csv", columns)
         if out is not None:
             _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away

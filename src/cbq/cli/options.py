@@ -18,7 +18,7 @@ from cbq.common import Array, between_0_and_1
 from cbq.estimators import registrations
 from cbq.linalg import engine as use_engine
 from cbq.problems.problem import Problem
-from cbq.runs import DEFAULT_BUDGET, Goal
+from cbq.runs import DEFAULT_BUDGET, Estimand, Goal, Probability, Quantile
 from cbq.samples import Samples
 
 DEFAULT_T = 15
@@ -154,11 +154,18 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy that the user states, and the budget; None stands for a remembered or a default value."""
+    """What is wanted, its accuracy, and the budget; None stands for a remembered or a default value."""
 
+    above: float | None = setting("Estimate the probability that f exceeds this value, instead of I.", metavar="VALUE")
+    below: float | None = setting("Estimate the probability that f is at most this value.", metavar="VALUE")
+    quantile: float | None = setting("Estimate this quantile of f, between 0 and 1, such as 0.95.", metavar="NUMBER")
+    output: str | None = setting(
+        "Estimate the probability or the quantile of this output of f, by its name or number.", metavar="OUTPUT"
+    )
     rtol: float | None = setting(
         "Stop at intervals of this half-width, in units of the spread of I: 0.01.", metavar="NUMBER"
     )
+    relative: float | None = setting("Stop at intervals of this half-width, as a share of the value.", metavar="NUMBER")
     tolerance: str | None = setting(
         "Stop at intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
         "each, separated by commas.",
@@ -174,13 +181,29 @@ class Accuracy:
     budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
 
     def goal(self, remembered: Mapping[str, Any]) -> Goal:
-        """The goal; a new --rtol or --tolerance replaces both remembered ones."""
+        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones, as does what is wanted."""
         others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
         given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
-        if self.tolerance is not None or self.rtol is not None:
+        if not all(width is None for width in (self.tolerance, self.rtol, self.relative)):
             tolerance = None if self.tolerance is None else numbers(self.tolerance, "--tolerance")
-            given |= {"tolerance": tolerance, "rtol": self.rtol}
+            given |= {"tolerance": tolerance, "rtol": self.rtol, "relative": self.relative}
+        if wanted := self._wanted():
+            given["goal"] = wanted
         return Goal.of(**{**remembered, **given})
+
+    def _wanted(self) -> list[Estimand]:
+        """What the options name instead of I."""
+        output = int(self.output) if self.output is not None and self.output.isdecimal() else self.output
+        found = list[Estimand]()
+        if self.above is not None:
+            found.append(Probability(above=self.above, output=output))
+        if self.below is not None:
+            found.append(Probability(below=self.below, output=output))
+        if self.quantile is not None:
+            found.append(Quantile(self.quantile, output=output))
+        if output is not None and not found:
+            raise ValueError("--output names an output for --above, --below or --quantile: pass one of these.")
+        return found
 
 
 @dataclass(frozen=True)

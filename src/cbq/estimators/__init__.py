@@ -15,6 +15,8 @@ from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,
     Wanted,
+    WantedValues,
+    Wish,
     between_steepest,
     choose_points,
     rough_kernels,

@@ -37,7 +37,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AnswerWithReach:
     """K values at a theta, how far their intervals reach below and above, and errors that do not matter, each (K,)."""
 
     value: Array
@@ -48,7 +48,7 @@ class Answer:
 
 def answers_at(
     theta: Array,
-    answer: Callable[[int], Answer],
+    answer: Callable[[int], AnswerWithReach],
     options: Interpolation,
     report: Report,
     scale: Callable[[Array], Array] = np.asarray,
@@ -64,9 +64,9 @@ def answers_at(
     M, q = len(rows), place.shape[1]
     first = max(options.first, 4 * (q + 1))
     order = np.arange(M) if first + options.checked >= M else _spread_out(place)
-    found: list[Answer] = []
+    found: list[AnswerWithReach] = []
 
-    def computed(n: int) -> list[Answer]:
+    def computed(n: int) -> list[AnswerWithReach]:
         for i in order[len(found) : n]:
             found.append(answer(int(rows[i])))
             report(len(found), M)
@@ -94,7 +94,7 @@ def answers_at(
 def _between(
     place: Array,
     nodes: Integers,
-    found: list[Answer],
+    found: list[AnswerWithReach],
     values: Array,
     back: Callable[[Array], Array],
     error: Array,

@@ -55,7 +55,7 @@ class Marginals:
             self.mean + self._reach, self.weights, q
         )
 
-    def ppf(self, q: Array, steps: int = 45) -> Array:
+    def ppf(self, q: Array, steps: int = 52) -> Array:
         """Quantiles (K,) of F, by bisection, to 2^-steps of the reach of a value."""
         low, high = self._between(q)
         for _ in range(steps):
@@ -63,6 +63,10 @@ class Marginals:
             below = self.cdf(middle) < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(np.clip(high, self.low, self.high))
+
+    def standardised(self, c: float) -> Array:
+        """(c - mean) / std (J, n)."""
+        return _standardised(c, self.mean, self.std, most=np.inf)
 
     def variance(self, _: Array) -> Array:
         """The variance (1,) of F."""
@@ -78,8 +82,8 @@ class Marginals:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
-    """Draws of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
+class Realisations:
+    """Realisations of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
 
     weights: Array
     mean: Array

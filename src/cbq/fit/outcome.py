@@ -13,7 +13,7 @@ at many thetas they are interpolated (`between_thetas`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -39,9 +39,10 @@ from cbq.common import (
     reporting,
     shown,
 )
-from cbq.fit.between_thetas import Answer, Interpolation, answers_at
+from cbq.fit.between_thetas import AnswerWithReach, Interpolation, answers_at
 from cbq.fit.emulator import Emulator
-from cbq.fit.mixtures import Draws, Marginals, snapped
+from cbq.fit.importance import WeightedPoints
+from cbq.fit.mixtures import Marginals, Realisations, snapped
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
 from cbq.plotting import Drawn, Figure
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 Of = Literal["run", "mean"]
 Triple = tuple[Array, Array, Array]
 Functional = Callable[[Marginals, Array], Array]
-DrawnFunctional = Callable[[Draws, Array], Array]
+DrawnFunctional = Callable[[Realisations, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,10 @@ class Values:
         rate = weights.copy()
         for each in self.whole:
             order = np.argsort(each.mean)
-            below = np.empty(len(order))
+            below, above = np.empty((2, len(order)))
             below[order] = np.cumsum(weights[order]) - 0.5 * weights[order]
-            ends = weights * (1 / below + 1 / (1 - below))
+            above[order] = np.cumsum(weights[order][::-1])[::-1] - 0.5 * weights[order]
+            ends = weights * (1 / below + 1 / above)
             rate += ends / np.sum(ends) / len(self.whole)
         share = np.minimum(0.5 * most * rate, 1.0)
         order = np.argsort(self.whole[0].mean)  # systematic sampling: one point for each step of the sum
@@ -151,7 +153,7 @@ class Values:
         return chosen, weights[chosen] / share[chosen]
 
     @cached_property
-    def draws(self) -> tuple[Draws, ...]:
+    def draws(self) -> tuple[Realisations, ...]:
         """Draws of each output at these points."""
         options, rng, (rows, weights) = self.options, deepcopy(self.rng), self.drawn
         paths = self.emulator.paths(self.x[rows], self.theta, options.few, options.draws, rng)
@@ -162,7 +164,7 @@ class Values:
             reach = np.multiply.outer(np.maximum(np.sqrt(paths.factors2), 1.0), self.reach[rows, c])
             moved, left = snapped(paths.moved[..., c], left, self.atoms[c], reach)
             values = np.clip(moved + left * normal, each.low, each.high)
-            found.append(Draws(weights, moved, left, values, each.low, each.high))
+            found.append(Realisations(weights, moved, left, values, each.low, each.high))
         return tuple(found)
 
     def possible(
@@ -179,12 +181,12 @@ class Values:
         """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
 
         counted: whether these are shares of the points. Several replicates may have the same one, and each is right to
-        one point of its sequence.
+        one point of its sequence, if all points have the same weight.
         """
         size, R = self.options.draws, len(replicates)
         if not replicates:
             return np.zeros((size, 1))
-        grain2 = (R / len(self.x)) ** 2 / 12 if counted else 0.0
+        grain2 = (R / len(self.x)) ** 2 / 12 if counted and np.ptp(self.whole[0].weights) == 0 else 0.0
         error = np.sqrt((np.var(replicates, axis=0, ddof=1) + grain2) / R)
         scores = stdtrit(len(replicates) - 1, (np.arange(size) + 0.5) / size)
         return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
@@ -222,6 +224,7 @@ class Outcome(ArrayTable, Drawn):
     _seed: np.random.Generator
     _progress: Progress
     _kept: dict[int, Values] = field(default_factory=dict)
+    _given: Sequence[WeightedPoints] | None = None  # points of each measure, if they are not from Sobol sequences
 
     @classmethod
     def of_fit(
@@ -246,6 +249,19 @@ class Outcome(ArrayTable, Drawn):
         points = options.size(len(thetas)) if size is None else int(size)
         return cls(fit, thetas, points, one_of(of, Of, "of"), options, generator(rng), as_progress(progress))
 
+    @classmethod
+    def at_points(
+        cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: np.random.Generator | int = 0
+    ) -> Outcome:
+        """The outcome of one run from given points of the measures of thetas (M, p), such as importance points."""
+        fit.emulator.require_draws()
+        options = OutcomeOptions(interpolation=Interpolation(first=max(3, len(theta))))
+        return cls(fit, theta, len(points[0][0]), "run", options, generator(rng), False, _given=points)
+
+    def known(self, m: int) -> tuple[Marginals, ...]:
+        """What is known of each output at the points of theta m."""
+        return self._values(m).whole
+
     def mean(self, level: float | None = None) -> Array | Triple:
         """I(theta), the mean of the distribution: `fit.predict` and, with `level`, `fit.interval`."""
         found = np.asarray(self.fit.predict(self.theta))
@@ -253,7 +269,7 @@ class Outcome(ArrayTable, Drawn):
 
     def var(self, level: float | None = None) -> Array | Triple:
         """The variance."""
-        return self._answer(None, "", Marginals.variance, Draws.variance, level, least=0.0)
+        return self._answer(None, "", Marginals.variance, Realisations.variance, level, least=0.0)
 
     def std(self, level: float | None = None) -> Array | Triple:
         """The standard deviation."""
@@ -265,7 +281,7 @@ class Outcome(ArrayTable, Drawn):
 
     def cdf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f is at most c, a number or (K,)."""
-        return self._answer(finite(c, "c"), "c", Marginals.cdf, Draws.cdf, level, least=0.0, most=1.0)
+        return self._answer(finite(c, "c"), "c", Marginals.cdf, Realisations.cdf, level, least=0.0, most=1.0)
 
     def sf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f exceeds c, a number or (K,)."""
@@ -274,11 +290,11 @@ class Outcome(ArrayTable, Drawn):
 
     def ppf(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The quantiles: f is at most this with probability q, a number in (0, 1) or (K,)."""
-        return self._answer(_shares(q, "q"), "q", Marginals.ppf, Draws.ppf, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.ppf, Realisations.ppf, level)
 
     def expected_shortfall(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The mean of f over its largest 1 - q outcomes, for q in (0, 1) or (K,): of losses, the conditional VaR."""
-        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, Draws.shortfall, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, Realisations.shortfall, level)
 
     def interval(self, share: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds this share of the outcomes, each (M,) or (M, C)."""
@@ -384,29 +400,17 @@ class Outcome(ArrayTable, Drawn):
     @cached_property
     def _u(self) -> Array:
         """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
-        from scipy.stats.qmc import Sobol  # slow to import
-
-        R, rng, d = self.options.replicates, deepcopy(self._seed), self.fit.emulator.samples.d
-        n = -(-self.size // R)
-        u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(R)])
-        least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
-        return np.asarray(np.clip(u, least, 1 - least))
-
-    def _points(self, measure: Measure) -> tuple[Array, Array, list[slice]]:
-        """Points (n, d) of a measure, weights (n,), and the rows of Sobol sequences; or all atoms, and no rows."""
-        if isinstance(measure, Empirical):
-            kept = measure.weights > 0
-            return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
-        x = measure.transport(self._u)
-        n = len(x) // self.options.replicates
-        return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
+        return sobol_sequences(self.fit.emulator.samples.d, self.size, self.options.replicates, deepcopy(self._seed))
 
     def _values(self, m: int) -> Values:
         """The values at theta m: kept where there is room, otherwise made again when asked for."""
         if (found := self._kept.get(m)) is not None:
             return found
         emulator, theta = self.fit.emulator, self.theta[m]
-        x, weights, rows = self._points(emulator.samples.conditional.one(theta))
+        measure = emulator.samples.conditional.one(theta)
+        x, weights, rows = (
+            points_of(measure, self._u, self.options.replicates) if self._given is None else self._given[m]
+        )
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
         spread = np.sqrt(np.median(variances, axis=0))
@@ -465,7 +469,7 @@ class Outcome(ArrayTable, Drawn):
         are_probabilities = (least, most) == (0.0, 1.0)
         n = self.size
 
-        def answered(m: int) -> Answer:
+        def answered(m: int) -> AnswerWithReach:
             values = self._values(m)
             estimate, possible = answer(values)
             below = above = np.zeros(len(estimate))
@@ -477,7 +481,7 @@ class Outcome(ArrayTable, Drawn):
             else:
                 std = [np.sqrt((each.mean - each.mean @ each.weights) ** 2 @ each.weights) for each in values.whole]
                 spread = np.tile(std, len(estimate) // len(std))
-            return Answer(estimate, below, above, spread / np.sqrt(n))
+            return AnswerWithReach(estimate, below, above, spread / np.sqrt(n))
 
         def scaled(p: Array) -> Array:
             return np.asarray(ndtri(np.clip(p, 0.1 / n, 1 - 0.1 / n)))
@@ -493,6 +497,26 @@ class Outcome(ArrayTable, Drawn):
             scales = (scaled, back) if are_probabilities else (np.asarray, np.asarray)
             estimate, below, above = answers_at(self.theta, answered, options, report, *scales)
         return estimate, np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
+
+
+def sobol_sequences(d: int, size: int, replicates: int, rng: np.random.Generator) -> Array:
+    """At least `size` points (n, d) of independent Sobol sequences in the unit cube, one sequence after the other."""
+    from scipy.stats.qmc import Sobol  # slow to import
+
+    n = -(-size // replicates)
+    u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(replicates)])
+    least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
+    return np.asarray(np.clip(u, least, 1 - least))
+
+
+def points_of(measure: Measure, u: Array, replicates: int) -> WeightedPoints:
+    """Points (n, d) of a measure, weights (n,), and the rows of the sequences u (n, d); or all atoms, and no rows."""
+    if isinstance(measure, Empirical):
+        kept = measure.weights > 0
+        return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
+    x = measure.transport(u)
+    n = len(x) // replicates
+    return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
 
 
 def _shares(q: npt.ArrayLike, name: str) -> Array:

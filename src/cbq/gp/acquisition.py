@@ -18,8 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from cbq.common import Array
-from cbq.embeddings.many import Integrals
-from cbq.gp.pooled import ExactGP, IntegralPosterior
+from cbq.gp.pooled import Embedded, ExactGP, IntegralPosterior
 from cbq.gp.process import Process
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
@@ -31,6 +30,7 @@ class Gain:
     """Covariances between I at G thetas and f at M candidates u (M, D), given values at points (n, D).
 
     noise: the variance of a value given f, in units of the amplitude.
+    factors: (G,), of the integrals, by default one.
     mean_variance: the variance of the constant mean, in the same units; large, but finite, since there may be no points
         yet.
     """
@@ -38,11 +38,12 @@ class Gain:
     def __init__(
         self,
         kernel: Kernel,
-        integrals: Integrals,
+        integrals: Embedded,
         points: Array,
         u: Array,
         noise: float = 0.0,
         *,
+        factors: Array | None = None,
         mean_variance: float = 100.0,
     ) -> None:
         self._kernel, self._u, self._noise = kernel, u, noise + NUGGET
@@ -58,6 +59,8 @@ class Gain:
             candidates, wanted = (process.functionals(mu) for mu in (kernel(u, points), integrals.mean(points)))
             self._with_integrals = wanted.covariance(integrals.mean(u), candidates)
             self._rows, self._gap = candidates.psi, candidates.gap
+        if factors is not None:
+            self._with_integrals = factors[:, None] * self._with_integrals
         self._explained = self._rows
         self.variance = kernel.diag(u) - np.sum(self._explained**2, axis=0) + self._gap[0] ** 2  # (M,), of f
 

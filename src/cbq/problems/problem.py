@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, get_args
 
@@ -43,6 +43,7 @@ from cbq.runs import (
     CollectDesign,
     Criterion,
     Draws,
+    Estimand,
     Evaluator,
     Goal,
     Integrand,
@@ -339,6 +340,8 @@ class Problem(Immutable):
         level: float = 0.95,
         budget: int = DEFAULT_BUDGET,
         *,
+        goal: Estimand | Sequence[Estimand] | None = None,
+        relative: float | None = None,
         rng: np.random.Generator | int,
         start: Samples | None = None,
         batch: int | None = None,
@@ -357,9 +360,11 @@ class Problem(Immutable):
 
         Parameters
         ----------
+        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()` or
+            a list of them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
-        rtol : the same in units of the standard deviation of I over Q, such as 0.01. With both, both must hold; with
-            neither, the budget is spent.
+        rtol : the same in units of the standard deviation of I over Q, such as 0.01.
+        relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
         criterion : the half-width that must be small enough: "rms", its root mean square over Q; "max", its largest
             value over 95% of Q.
         level : of the interval.
@@ -382,7 +387,7 @@ class Problem(Immutable):
         >>> answer.reached
         True
         """
-        goal = Goal.of(tolerance, rtol, criterion, level, budget)
+        wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
         options = RunOptions(
             as_executor(executor),
             1,
@@ -397,7 +402,7 @@ class Problem(Immutable):
         size = None if batch is None else whole(batch, "batch", 1)
         entropy = run_entropy(rng)
         evaluator = self._evaluator(entropy)
-        with self._session(goal, entropy, start, cost, checkpoint) as session:
+        with self._session(wanted, entropy, start, cost, checkpoint) as session:
             return solve(session, evaluator, options, self.name, size)
 
     def session(
@@ -408,6 +413,8 @@ class Problem(Immutable):
         level: float = 0.95,
         budget: int = DEFAULT_BUDGET,
         *,
+        goal: Estimand | Sequence[Estimand] | None = None,
+        relative: float | None = None,
         rng: np.random.Generator | int,
         start: Samples | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -431,9 +438,9 @@ class Problem(Immutable):
         >>> runs.theta.shape, runs.x.shape
         ((16, 1), (16, 1))
         """
-        goal = Goal.of(tolerance, rtol, criterion, level, budget)
+        wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
         change = one_of(on_change, OnChange, "on_change")
-        session = self._session(goal, run_entropy(rng), start, cost, checkpoint)
+        session = self._session(wanted, run_entropy(rng), start, cost, checkpoint)
         try:
             session._resume(change)
         except BaseException:

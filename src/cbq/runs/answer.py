@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, short
-from cbq.fit import Fit, Summary
+from cbq.common import Array, between_0_and_1, is_whole, short, shown
+from cbq.fit import Fit, Summary, Triple
 from cbq.measures import Measure
 from cbq.plotting import Drawn, Figure
-from cbq.report import ArrayTable, write_page
+from cbq.report import ArrayTable, capital, write_page
+from cbq.runs.focus import Focus
 from cbq.runs.goal import MAX_SHARE, Goal, Round
 from cbq.samples import Names, Runs, Samples
 
@@ -29,7 +30,7 @@ class History(ArrayTable, Drawn):
 
     runs: (K,), the number of runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the
     criterion of the goal. target: (K, C), the largest half-widths that meet the goal; inf without a goal. chosen: K
-    sets of runs, chosen between consecutive rounds. names: of theta, x and f.
+    sets of runs, chosen between consecutive rounds. names: of theta, x and f, or of what was asked for instead of I.
 
     Examples
     --------
@@ -106,11 +107,52 @@ class AdaptiveAnswer:
     def history(self) -> History:
         """The accuracy at each round."""
         half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
-        target = np.stack([self.goal.target(round.mean) for round in self.rounds])
+        target = np.stack([self.goal.target(round.mean, round.half_width) for round in self.rounds])
         runs = np.array([round.runs for round in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
-        return History(runs, half_width, target, chosen, self.fit.names)
+        return History(runs, half_width, target, chosen, self._quantities)
+
+    def estimate(
+        self, theta: npt.ArrayLike, level: float | None = 0.95, *, goal: int = 0, size: int = 2**14
+    ) -> Array | Triple:
+        """What was asked for at thetas (M, p), and the ends of its interval: three arrays (M,), or (M, C) for the mean.
+
+        level : of the interval; None returns the estimate alone. goal : its number, if there are several. size : number
+        of points of each measure from which an outcome is computed.
+
+        Examples
+        --------
+        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Probability(above=5.0), budget=24, rng=0)
+        >>> probability, low, high = answer.estimate([90.0, 110.0])
+        >>> bool(np.all((low <= probability) & (probability <= high)))
+        True
+        """
+        if not is_whole(goal, 0, len(self.goal.estimands) - 1):
+            last = len(self.goal.estimands) - 1
+            raise ValueError(f"goal must be a number from 0 to {last}, of one of the goals, but it is {shown(goal)}.")
+        estimand, fit = self.goal.estimands[goal], self.fit
+        share = 0.95 if level is None else between_0_and_1(level, "level")
+        if estimand.of_outcome:
+            c = estimand.column(fit.names, fit.C or 1)
+            focus = Focus.on(estimand, c, fit, fit._thetas(theta), np.random.default_rng(0), size=size)
+            found = focus.interval(share, self.samples.n_evaluations)
+        else:
+            low, high = fit.interval(theta, share)
+            found = np.asarray(fit.predict(theta)), low, high
+            if estimand.output is not None and fit.C is not None:
+                c = estimand.column(fit.names, fit.C)
+                found = found[0][:, c], low[:, c], high[:, c]
+        return found[0] if level is None else found
+
+    def _estimates(self, theta: Array, level: float = 0.95) -> dict[str, Array]:
+        """The columns of a table: theta (M, p), and what was asked for beside means, with the ends of intervals."""
+        found, goals = dict[str, Array](), self.goal.estimands
+        for k in [k for k, each in enumerate(goals) if each.of_outcome]:
+            label = goals[k].text(self.fit.names.f[goals[k].column(self.fit.names, self.fit.C or 1)])
+            mean, low, high = self.estimate(theta, level, goal=k)
+            found |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
+        return dict(zip(self.fit.names.theta, theta.T, strict=True)) | found
 
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
@@ -124,7 +166,7 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return [": ".join(self.outcome), cost, self._next_line()]
+        return list(filter(None, [": ".join(self.outcome), self._values_line(), cost, self._next_line()]))
 
     @property
     def outcome(self) -> tuple[str, str]:
@@ -134,18 +176,42 @@ class AdaptiveAnswer:
         return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
 
     @property
+    def _quantities(self) -> Names:
+        """The names of theta and x, and of the K quantities in the place of outputs."""
+        names, goal = self.fit.names, self.goal
+        if goal.of_mean_only:
+            return names
+        columns = goal.columns(self.fit.C or 1, names)
+        return replace(names, f=tuple(estimand.text(names.f[c]) for estimand, c in columns))
+
+    @property
     def _accuracy(self) -> str:
-        last = self.goal.size(self.rounds[-1].half_width)
-        target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
+        last, goal, names = self.rounds[-1], self.goal, self._quantities
+        size, target = goal.size(last.half_width), goal.target(last.mean, last.half_width)
+        spread = np.std(last.mean, axis=0)
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
-        with np.errstate(over="ignore"):
-            worst = int(np.argmax(last / unit))
-        over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
-        relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
-        of_output = f" for {self.fit.names.output(worst)}, the worst of {len(last)}," * (len(last) > 1)
-        return (
-            f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
-        )
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            worst = int(np.argmax(size / unit))
+            of_value = goal.size(np.abs(last.half_width / last.mean))[worst]
+        over = "root mean square over Q" if goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
+        relative = f", {size[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
+        several = f", the worst of {len(size)}," * (len(size) > 1)
+        of_output = f" for {names.output(worst)}{several}" * (len(size) > 1 or not goal.of_mean_only)
+        if not goal.of_mean_only:
+            relative = f", {of_value:.2g} of its value" * bool(np.isfinite(of_value))
+        return f"the {goal.level:.0%} interval{of_output} has a half-width of {short(size[worst])} ({over}){relative}"
+
+    def _values_line(self) -> str:
+        """The estimates of the last round in a sentence, unless nothing but I is wanted."""
+        if self.goal.of_mean_only:
+            return ""
+        last, names = self.rounds[-1], self._quantities
+        low, high = np.min(last.mean, axis=0), np.max(last.mean, axis=0)
+        ranges = [
+            f"{names.output(k)} is {short(low[k])}" + f" to {short(high[k])} over Q" * (len(last.mean) > 1)
+            for k in range(len(low))
+        ]
+        return f"{capital('; '.join(ranges))}."
 
     def _next_line(self) -> str:
         names = self.fit.names

@@ -18,7 +18,7 @@ from cbq.samples import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
-THETA_KEY, X_KEY, F_KEY, CANDIDATES_KEY, WANTED_KEY = range(5)  # the first part of the key of a seed
+THETA_KEY, X_KEY, F_KEY, CANDIDATES_KEY, WANTED_KEY, FOCUS_KEY = range(6)  # the first part of the key of a seed
 SOBOL_BITS = 30
 BLOCK_ROWS = 64  # points that are transported together
 

@@ -21,5 +21,5 @@ def history_figure(history: History, most: int | None = None) -> Figure:
         if np.any(np.isfinite(target)):
             marks.append(Line(history.runs, target, f"asked for{of}", colour, "dashed", width=1.2))
     ticks = np.unique(np.round(np.geomspace(history.runs[0], history.runs[-1], 6)))
-    y = Axis("half-width of the interval of I", log=True)
+    y = Axis("half-width of the interval", log=True)
     return Figure([[Panel(marks, Axis("runs", log=True, ticks=ticks.tolist()), y)]])

@@ -1,15 +1,17 @@
-"""The goal of an adaptive run: the wanted half-width of the interval of I, and whether rounds have reached it."""
+"""The goal of an adaptive run: what is wanted, the half-width of its interval, and whether rounds have reached it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from cbq.checkpoint import Outputs
 from cbq.common import ROUNDING, Array, between_0_and_1, finite, one_of, shown, whole
+from cbq.runs.estimands import Estimand, Mean, estimands, wanted_width
+from cbq.samples import Names
 
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # share of Q over which "max" takes the largest half-width
@@ -18,9 +20,10 @@ DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """The wanted half-width of the interval, and the number of runs to spend.
+    """What is wanted, the half-width of its interval, and the number of runs to spend.
 
-    tolerance: in units of I. rtol: in units of the spread of I over Q. None: no such goal.
+    tolerance: in units of the estimand. rtol: in units of its spread over Q. relative: in units of its value. None: no
+    such goal. They are those of all estimands that have none of their own.
     """
 
     tolerance: Array | None  # (1,) or (C,)
@@ -28,6 +31,8 @@ class Goal:
     criterion: Criterion
     level: float
     budget: int
+    relative: float | None = None
+    estimands: tuple[Estimand, ...] = (Mean(),)
 
     @classmethod
     def of(
@@ -37,19 +42,21 @@ class Goal:
         criterion: Any = "rms",
         level: Any = 0.95,
         budget: Any = DEFAULT_BUDGET,
+        relative: Any = None,
+        goal: Any = None,
     ) -> Goal:
-        """From the arguments of `solve`."""
+        """From the arguments of `solve`, or from a record."""
+        wanted = estimands(goal)
         if tolerance is not None:
             tolerance = np.atleast_1d(finite(tolerance, "tolerance"))
             if tolerance.ndim > 1 or not np.all(tolerance > 0):
                 raise ValueError(
                     f"tolerance must be a number above 0, or one for each output of f, but it is {shown(tolerance)}."
                 )
-        if rtol is not None:
-            ratio = finite(rtol, "rtol")
-            if ratio.ndim or not ratio > 0:
-                raise ValueError(f"rtol must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
-            rtol = float(ratio)
+            if len(tolerance) > 1 and wanted != (Mean(),):
+                raise ValueError(
+                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal an atol of its own."
+                )
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
                 f"budget must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: for a cheap f, draw "
@@ -57,67 +64,142 @@ class Goal:
             )
         return cls(
             tolerance,
-            rtol,
+            None if rtol is None else wanted_width(rtol, "rtol"),
             one_of(criterion, Criterion, "criterion"),
             between_0_and_1(level, "level"),
             int(budget),
+            None if relative is None else wanted_width(relative, "relative"),
+            wanted,
         )
 
-    def require_outputs(self, outputs: Outputs | None) -> None:
-        """Raise if the tolerance does not match values of this shape; None if it is unknown."""
+    def require_outputs(self, outputs: Outputs | None, names: Names) -> None:
+        """Raise if the goal does not match values of this shape; None if it is unknown."""
+        if outputs is None:
+            return
         C = outputs[0] if outputs else 1
-        if self.tolerance is not None and outputs is not None and len(self.tolerance) not in (1, C):
+        if self.tolerance is not None and len(self.tolerance) not in (1, C):
             raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
+        self.columns(C, names)
+
+    def columns(self, C: int, names: Names) -> list[tuple[Estimand, int]]:
+        """The K quantities that are estimated, each an estimand of one of C outputs."""
+        found = list[tuple[Estimand, int]]()
+        for estimand in self.estimands:
+            every = isinstance(estimand, Mean) and estimand.output is None
+            found += [(estimand, c) for c in (range(C) if every else [estimand.column(names, C)])]
+        return found
+
+    @property
+    def of_mean_only(self) -> bool:
+        """Whether nothing but integrals is wanted, of all outputs."""
+        return all(isinstance(each, Mean) and each.output is None for each in self.estimands)
 
     @property
     def record(self) -> dict[str, Any]:
         """The arguments of `of` as a JSON object."""
-        return {**asdict(self), "tolerance": None if self.tolerance is None else self.tolerance.tolist()}
+        found = {name: getattr(self, name) for name in ("tolerance", "rtol", "criterion", "level", "budget")}
+        found["tolerance"] = None if self.tolerance is None else self.tolerance.tolist()
+        if self.relative is not None:
+            found["relative"] = self.relative
+        if self.estimands != (Mean(),):
+            found["goal"] = [each.record for each in self.estimands]
+        return found
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `solve`."""
+        return self.record | {"goal": list(self.estimands), "relative": self.relative}
 
     @property
     def has_target(self) -> bool:
         """Whether there is a wanted accuracy; without one, the budget is spent."""
-        return self.tolerance is not None or self.rtol is not None
+        everywhere = [self.tolerance, self.rtol, self.relative]
+        return any(width is not None for width in (*everywhere, *(w for e in self.estimands for w in _widths(e))))
 
     def size(self, half_width: Array) -> Array:
-        """The criterion (C,) of half-widths (G, C) at thetas of Q."""
+        """The criterion (K,) of half-widths (G, K) at thetas of Q."""
         if self.criterion == "rms":
             return np.asarray(np.sqrt(np.mean(half_width**2, axis=0)))
         return np.asarray(np.quantile(half_width, MAX_SHARE, axis=0, method="higher"))
 
-    def target(self, mean: Array) -> Array:
-        """The largest value (C,) of `size` that meets the goal, for estimates (G, C) of I; inf without a target."""
-        C = mean.shape[1]
-        by_tolerance = np.full(C, np.inf) if self.tolerance is None else np.broadcast_to(self.tolerance, (C,))
-        rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # a constant I has no spread
-        by_rtol = np.inf if self.rtol is None else np.maximum(self.rtol * np.std(mean, axis=0), rounding)
-        return np.asarray(np.minimum(by_tolerance, by_rtol))
+    def target(self, mean: Array, half_width: Array | None = None) -> Array:
+        """The largest value (K,) of `size` that meets the goal, for estimates (G, K); inf without a target.
+
+        half_width: (G, K), of the intervals. A goal in units of the value is met theta by theta: the largest size is
+        that of half-widths in proportion to these, by default the same at all thetas.
+        """
+        K = mean.shape[1]
+        half = np.ones_like(mean) if half_width is None else np.maximum(half_width, np.finfo(float).tiny)
+        atol, rtol, relative = self._limits(K)
+        rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # constant estimates have no spread
+        with np.errstate(divide="ignore", over="ignore"):
+            in_values = self.size(half / np.abs(mean))
+        in_units = np.where(np.isfinite(in_values), self.size(half) / np.where(in_values > 0, in_values, 1.0), 0.0)
+        target = np.minimum(np.inf, atol)
+        some = np.isfinite(rtol)
+        by_spread = np.maximum(np.where(some, rtol, 0.0) * np.std(mean, axis=0), rounding)
+        target[some] = np.minimum(target, by_spread)[some]
+        some = np.isfinite(relative)
+        target[some] = np.minimum(target, np.where(some, relative, 0.0) * in_units)[some]
+        return np.asarray(target)
+
+    def _limits(self, K: int) -> tuple[Array, Array, Array]:
+        """The tolerance, rtol and relative half-width (K,) of each of K quantities; inf for none."""
+        every = K - len(self.estimands) + 1  # outputs of which the mean is wanted
+        rows = list[Array]()
+        for estimand in self.estimands:
+            own: Sequence[Any] = _widths(estimand)
+            if all(width is None for width in own):
+                own = self.tolerance, self.rtol, self.relative
+            own = [np.inf if width is None else width for width in own]
+            n = every if isinstance(estimand, Mean) and estimand.output is None else 1
+            rows.append(np.stack([np.broadcast_to(width, n) for width in own]))
+        atol, rtol, relative = np.concatenate(rows, axis=1)
+        return atol, rtol, relative
 
     def __str__(self) -> str:
         if not self.has_target:
             return f"no accuracy, and {self.budget} runs"
-        parts = [] if self.tolerance is None else [", ".join(f"{number:g}" for number in self.tolerance)]
-        parts += [] if self.rtol is None else [f"{self.rtol:.3g} of the spread of I"]
+        of = self.estimands[0].text("f") if len(self.estimands) == 1 else "each"
+        of, number = ("I", "") if self.of_mean_only else (of, f" for {of}")
+        tolerance = None if self.tolerance is None else ", ".join(f"{each:g}" for each in self.tolerance)
+        parts = _shown_widths(of, None if tolerance is None else tolerance + number, self.rtol, self.relative)
+        for each in self.estimands:
+            atol = None if each.atol is None else f"{each.atol:g} for {each.text('f')}"
+            parts += _shown_widths(each.text("f"), atol, each.rtol, each.relative)
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
+
+
+def _widths(estimand: Estimand) -> tuple[float | None, float | None, float | None]:
+    return estimand.atol, estimand.rtol, estimand.relative
+
+
+def _shown_widths(of: str, tolerance: str | None, rtol: float | None, relative: float | None) -> list[str]:
+    """The wanted half-widths of a quantity in words."""
+    parts = [] if tolerance is None else [tolerance]
+    parts += [] if rtol is None else [f"{rtol:.3g} of the spread of {of}"]
+    return parts + ([] if relative is None else [f"{relative:.3g} of the value of {of}"])
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The estimates of I at G thetas of Q after `runs` runs: means and half-widths of intervals, (G, C) each.
+    """The estimates at G thetas of Q after `runs` runs: means and half-widths of intervals, (G, K) each.
 
-    sound: whether the fit had enough runs to learn f, and learnt it.
+    sound: whether the fit had enough runs to learn f, and learnt it. quantities: the estimands as JSON; by default I.
     """
 
     runs: int
     mean: Array
     half_width: Array
     sound: bool
+    quantities: tuple[str, ...] = ()
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Round:
         """From a record of the ledger."""
         arrays = {name: np.array(record[name], dtype=np.float64) for name in ("mean", "half_width")}
-        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), **arrays)
+        quantities = tuple(record.get("quantities", ()))
+        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), quantities=quantities, **arrays)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -127,7 +209,7 @@ class Round:
             "sound": self.sound,
             "mean": self.mean.tolist(),
             "half_width": self.half_width.tolist(),
-        }
+        } | ({"quantities": list(self.quantities)} if self.quantities else {})
 
 
 def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
@@ -140,4 +222,4 @@ def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
 
 
 def _holds(last: Round, goal: Goal) -> bool:
-    return last.sound and bool(np.all(goal.size(last.half_width) <= goal.target(last.mean)))
+    return last.sound and bool(np.all(goal.size(last.half_width) <= goal.target(last.mean, last.half_width)))

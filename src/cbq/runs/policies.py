@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from cbq.common import Array
 from cbq.embeddings import NoEmbedding
@@ -19,6 +20,8 @@ from cbq.estimators import (
     Exploration,
     MOBQFit,
     Wanted,
+    WantedValues,
+    Wish,
     best_thetas,
     between_steepest,
     choose_points,
@@ -27,6 +30,8 @@ from cbq.estimators import (
 )
 from cbq.fit import Fit, few_points_each, few_points_together, few_thetas
 from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator, sobol
+from cbq.runs.focus import Foci
+from cbq.runs.goal import Goal
 from cbq.runs.quantity import Quantity
 from cbq.samples import Cost, Family, Runs, Samples, equal_rows, find_thetas, measures_at
 
@@ -46,29 +51,50 @@ class Policy(ABC):
 
     @abstractmethod
     def choose(
-        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+        self,
+        n: int,
+        known: Runs,
+        fit: Fit | None,
+        need: Array | None,
+        cost: Cost | None,
+        rng: np.random.Generator,
+        foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         """The next n runs, given the known ones, finished or pending.
 
-        fit: to the runs with values; None if there are few. need: (C,), how much each output matters. cost: of a run;
-        None if all cost the same.
+        fit: to the runs with values; None if there are few. need: (K,), how much each quantity matters. cost: of a run;
+        None if all cost the same. foci: of the K quantities; by default these are the means of the outputs.
+        doubted: whether the first run should be one that could refute the estimate.
         """
 
 
-def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy:
-    """One process if kernels have embeddings under all measures, otherwise two stages."""
+def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int], goal: Goal) -> Policy:
+    """One process if kernels have embeddings under all measures, otherwise two stages, which know the mean alone."""
     at_wanted = Runs.at(wanted.theta, quantity.family, np.full((len(wanted.theta), quantity.d), 0.5))
     try:
         rough_kernels(at_wanted, wanted, of_theta=quantity.depends_on_theta)
-    except NoEmbedding:
-        return TwoStages(quantity, wanted, entropy)
-    return OneProcess(quantity, wanted)
+    except NoEmbedding as error:
+        if goal.of_mean_only:
+            return TwoStages(quantity, wanted, entropy)
+        other = next(each for each in goal.estimands if each.of_outcome)
+        raise ValueError(
+            f"goal={other!r} needs a model of f, which this problem has none of, because no kernel has an embedding "
+            f"under its measures: take goal=cbq.Mean(), or make the measures of x with cbq.measures."
+        ) from error
+    if goal.of_mean_only:
+        return OneProcess(quantity, wanted)
+    return OneProcess(quantity, wanted, least=6, wide=any(each.is_local for each in goal.estimands))
 
 
 class OneProcess(Policy):
     """One Gaussian process on all runs, most of which have a theta of their own.
 
     least, per_input: minimum number of runs before the first fit, in all and for each input: fewer do not show f.
+    wide: whether the first runs must reach into the tails, since the event that is wanted may be there.
+    width: how much wider than the measure of x, in normal coordinates.
+    points: number of points that stand for all at which values of f are wanted.
     exploration: how runs are chosen.
     """
 
@@ -79,9 +105,13 @@ class OneProcess(Policy):
         *,
         least: int = 16,
         per_input: int = 2,
+        wide: bool = False,
+        width: float = 1.5,
+        points: int = 256,
         exploration: Exploration = EXPLORATION,
     ) -> None:
         self._quantity, self._wanted, self._exploration = quantity, wanted, exploration
+        self._wide, self._width, self._points = wide, width, points
         self.first = max(least, per_input * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
@@ -94,13 +124,33 @@ class OneProcess(Policy):
         return fit.is_learnt and not few_points_together(samples)
 
     def choose(
-        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+        self,
+        n: int,
+        known: Runs,
+        fit: Fit | None,
+        need: Array | None,
+        cost: Cost | None,
+        rng: np.random.Generator,
+        foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         assert fit is None or isinstance(fit, MOBQFit)
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
         M = max(options.candidates, 2 * n)  # a candidate is chosen once
-        u = with_tails(sobol(M, p + quantity.d, rng), options)
+        u = sobol(M, p + quantity.d, rng)
+        first_and_wide = self._wide and not foci
+        u = _widened(u, p, self._width) if first_and_wide else with_tails(u, options)
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
+        of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), None
+        if first_and_wide:  # no value shows yet where the event is: fill the space that may hold it
+            wishes.append((WantedValues(candidates.inputs(of_theta=of_theta), np.ones(M)), None))
+        if foci:
+            assert fit is not None
+            wishes, more, apart = self._towards(foci, np.ones(len(foci)) if need is None else need, fit, rng)
+            candidates += more
+            if np.any(np.isfinite(apart)):
+                margin = np.concatenate([np.full(M, np.inf), apart])
         if fit is not None and fit.jumping:
             candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
@@ -111,16 +161,40 @@ class OneProcess(Policy):
             self._wanted,
             known,
             fit,
-            of_theta=quantity.depends_on_theta,
+            of_theta=of_theta,
             need=need,
+            wishes=wishes,
+            margin=margin,
+            doubted=doubted,
             cost=None if cost is None else candidates.costs(cost),
             options=options,
         )
         chosen = candidates.take(rows)
-        if quantity.depends_on_theta or quantity.stochastic:
+        if of_theta or quantity.stochastic:
             return chosen
         first = max(self.first - 2, len(quantity.started))  # both repeats are made before the first fit
         return with_repeats(chosen, known, first, quantity.family)
+
+    def _towards(
+        self, foci: Foci, need: Array, fit: MOBQFit, rng: np.random.Generator
+    ) -> tuple[list[Wish], Runs, Array]:
+        """What K quantities want, further candidates, and how far f is from a threshold there, or infinity."""
+        quantity, wishes, margin = self._quantity, list[Wish](), list[Array]()
+        found = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
+        for weight, (focus, c) in zip(need, foci, strict=True):
+            weights = np.zeros(len(fit._outputs))
+            weights[c] = weight
+            if focus is None:
+                wishes.append((self._wanted, weights))
+                continue
+            values, factors = focus.undecided(self._points, rng)
+            inputs = values.inputs(of_theta=quantity.depends_on_theta)
+            wishes.append((WantedValues(inputs, factors), weights))
+            found, margin = found + values, [*margin, np.full(len(values), np.inf)]
+            if focus.estimand.is_local:
+                elsewhere, apart = focus.elsewhere(self._points, rng)
+                found, margin = found + elsewhere, [*margin, apart]
+        return wishes, found, np.concatenate([np.empty(0), *margin])
 
 
 class TwoStages(Policy):
@@ -158,7 +232,16 @@ class TwoStages(Policy):
         return not few_thetas(samples) and not few_points_each(samples, fit.stage1.counts)
 
     def choose(
-        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+        self,
+        n: int,
+        known: Runs,
+        fit: Fit | None,
+        need: Array | None,
+        cost: Cost | None,
+        rng: np.random.Generator,
+        foci: Foci = (),
+        *,
+        doubted: bool = False,
     ) -> Runs:
         assert fit is None or isinstance(fit, CBQFit)
         thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, cost, rng)
@@ -212,6 +295,11 @@ class TwoStages(Policy):
         key = int(mine[0]) if len(mine) else len(known)
         u = sobol(len(mine) + n, self._quantity.d, keyed_generator(self._entropy, X_KEY, key))[len(mine) :]
         return Runs.at(np.repeat(theta[None], n, axis=0), self._quantity.family, u)
+
+
+def _widened(u: Array, p: int, width: float) -> Array:
+    """Uniform coordinates (M, p + d) whose last d are further out, by a factor in normal coordinates."""
+    return np.column_stack([u[:, :p], ndtr(width * ndtri(u[:, p:]))])
 
 
 def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:

@@ -19,7 +19,8 @@ from cbq.estimators import Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
-from cbq.runs.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
+from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator, sobol
+from cbq.runs.focus import Foci, Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
 from cbq.runs.policies import MeasuredCost, policy_for
@@ -54,23 +55,26 @@ class Pace:
     round : a round adds at least the runs so far over this number.
     in_a_row : consecutive rounds at which the goal must hold.
     named : number of next runs in an answer.
+    thetas : number of thetas of Q at which outcomes of f are computed at each round.
     """
 
     batch: int = 8
     round: int = 10
     in_a_row: int = 2
     named: int = 8
+    thetas: int = 8
 
     def __post_init__(self) -> None:
-        names = ("batch", "round", "in_a_row", "named")
+        names = ("batch", "round", "in_a_row", "named", "thetas")
         check_fields(self, names, "a whole number, 1 or more", lambda value: is_whole(value, 1))
 
 
 class FittedRound(NamedTuple):
-    """A fit and its round."""
+    """A fit and its round, and the foci from which its quantities were estimated; none for means of all outputs."""
 
     fit: Fit
     round: Round
+    foci: Foci
 
 
 class Session:
@@ -110,17 +114,19 @@ class Session:
         self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
-        self._policy, self._cost = policy_for(quantity, self._wanted, entropy), cost
+        self._policy, self._cost = policy_for(quantity, self._wanted, entropy, goal), cost
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
+            of = " of I" * goal.of_mean_only
             raise ValueError(
-                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
+                f"budget is {goal.budget}, but the first estimate{of} needs {least} runs: pass budget={least} or more."
             )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
         self._seconds: dict[int, float] = {}  # of runs, by id
         self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
+        self._other_rounds = 0  # in the checkpoint, of other goals
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
         self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # with its numbers of values and failures
@@ -144,7 +150,9 @@ class Session:
             self._take(result)
         with reading(ledger.path):
             self._seconds = {int(t): float(seconds) for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
-            self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
+            rounds = tuple(Round.of_record(record) for record in stored.rounds)
+            self._rounds = tuple(each for each in rounds if each.quantities == self._quantities)
+            self._other_rounds = len(rounds) - len(self._rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
@@ -223,11 +231,11 @@ class Session:
 
     def _require_outputs(self, outputs: Outputs | None) -> None:
         """Raise unless the goal and the names match the outputs of f, as far as these are known."""
-        self.goal.require_outputs(outputs)
         names = self._quantity.names.with_x(self._quantity.d)
         if outputs is not None:
             require_outputs(prod(outputs), self._policy.first)
-            names.with_f(outputs[0] if outputs else None)
+            names = names.with_f(outputs[0] if outputs else None)
+        self.goal.require_outputs(outputs, names)
 
     @property
     def n_asked(self) -> int:
@@ -297,7 +305,10 @@ class Session:
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
         estimate = self._estimate()
         fit = None if estimate is None else estimate.fit
-        return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
+        foci = () if estimate is None else estimate.foci
+        doubted = bool(foci) and is_reached(self.rounds, self.goal, 1)
+        need = self._need() if foci or self.goal.of_mean_only else None
+        return self._policy.choose(n, known, fit, need, self._cost_of_runs(), rng, foci, doubted=doubted)
 
     def _cost_of_runs(self) -> Cost | None:
         """The cost of a run; None if all cost the same, or no time is known yet."""
@@ -439,33 +450,57 @@ class Session:
     def _fitted(self, samples: Samples) -> FittedRound:
         """A fit and its round.
 
-        The half-widths ignore bounds, which would hide how far curves are apart, and are finite if all f are equal.
+        The half-widths of integrals ignore bounds, which would hide how far curves are apart, and are finite if all f
+        are equal.
         """
-        theta = self._wanted.theta
-        fit = self._policy.fit(samples)
+        theta = self._wanted.theta if self.goal.of_mean_only else self._thetas_of_outcomes
+        fit, goal = self._policy.fit(samples), self.goal
         free = fit._replaced(bounds=None, unseen=None)
-        tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
+        tails = 0.5 * (1 - goal.level), 0.5 * (1 + goal.level)
         asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
-        mean, low, high = asked.reshape(3, len(theta), -1)
+        of_mean = asked.reshape(3, len(theta), -1)
+        equal = all_equal(samples)
+        foci, columns = list[tuple[Focus | None, int]](), list[Array]()
+        for estimand, c in goal.columns(of_mean.shape[2], self.names):
+            focus = None
+            if estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
+                rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
+                focus = Focus.on(estimand, c, fit, theta, rng)
+            foci.append((focus, c))
+            columns.append(of_mean[..., c] if focus is None else np.stack(focus.interval(goal.level, self._n_values)))
+        mean, low, high = np.stack(columns, axis=-1)  # (G, K) each
+        # An interval of a small probability is far from symmetric: the wider side counts.
+        half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
         # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
-        sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
-        return FittedRound(fit, Round(samples.n_evaluations, mean, 0.5 * (high - low), sound))
+        sound = self._policy.is_sound(fit, samples) and not equal
+        found = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
+        return FittedRound(fit, found, () if goal.of_mean_only or equal else foci)
+
+    @property
+    def _quantities(self) -> tuple[str, ...]:
+        """What is estimated, as a round records it."""
+        return () if self.goal.of_mean_only else tuple(each.key for each in self.goal.estimands)
+
+    @property
+    def _thetas_of_outcomes(self) -> Array:
+        """The thetas (G, p) of Q at which outcomes are computed, each once."""
+        return np.unique(self._wanted.theta[: self._pace.thetas], axis=0)
 
     def _record_round(self) -> None:
         """Record the present round. Reading an estimate records nothing, so that it does not change the run."""
         rounds = self.rounds
         for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
             assert self._ledger is not None
-            self._ledger.add_round(k, rounds[k].record)
+            self._ledger.add_round(self._other_rounds + k, rounds[k].record)
         self._rounds = rounds
 
     def _need(self) -> Array | None:
-        """The weights (C,) of outputs: squared half-widths in units of the goal, the largest 1."""
+        """The weights (K,) of quantities: squared half-widths in units of the goal, the largest 1."""
         rounds = self.rounds
         if not rounds:
             return None
         last = rounds[-1]
-        size, target = self.goal.size(last.half_width), self.goal.target(last.mean)
+        size, target = self.goal.size(last.half_width), self.goal.target(last.mean, last.half_width)
         unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)

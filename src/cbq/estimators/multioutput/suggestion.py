@@ -14,16 +14,17 @@ alone say where f is hard, the kernels of the fit count more, and one point in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr
 
 from cbq.common import ROUNDING, Array, Booleans, Integers, blocks, check_fields, is_number, is_whole
 from cbq.embeddings.many import Integrals, line_for, together
 from cbq.estimators.multioutput.candidates import MANY_INPUTS, automatic_kernels_of_x
-from cbq.gp import Gain
+from cbq.gp import Gain, PointValues
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
 from cbq.measures import Measure
@@ -112,6 +113,21 @@ class Wanted:
         return Integrals(kernel, measures, self.theta[::step], line_for(kernel, measures, coarse=True))
 
 
+@dataclass(frozen=True, eq=False)
+class WantedValues:
+    """Values of f that are wanted at points u (G, D), and the factors (G,) by which they matter."""
+
+    u: Array
+    factors: Array
+
+    def integrals(self, kernel: Kernel) -> PointValues:
+        """The values as integrals under measures of one atom each."""
+        return PointValues(kernel, self.u)
+
+
+Wish = tuple[Wanted | WantedValues, Array | None]  # what is wanted, and how much each output (C,) matters
+
+
 def with_tails(u: Array, options: Exploration = EXPLORATION) -> Array:
     """Uniform coordinates (M, k) of candidates, some of which reach further into the tails.
 
@@ -132,6 +148,9 @@ def choose_points(
     *,
     of_theta: bool,
     need: Array | None = None,
+    wishes: Sequence[Wish] = (),
+    margin: Array | None = None,
+    doubted: bool = False,
     cost: Array | None = None,
     options: Exploration = EXPLORATION,
 ) -> Integers:
@@ -139,25 +158,37 @@ def choose_points(
 
     known: runs that were made or are under way. fit: of the runs with values; None if there is none yet.
     need: (C,), how much each output matters; by default all matter as much.
+    wishes: what is wanted instead of I, if anything is.
+    margin: how far f seems to be from a threshold at the first candidates, in units of its spread; infinite at others.
+    Then points that explore are those where f would cross the threshold furthest if it were rough: an unseen event may
+    be there.
+    doubted: whether the first of the points explores.
     cost: (M,), of each candidate; by default all cost the same.
     """
     u, points = candidates.inputs(of_theta=of_theta), known.inputs(of_theta=of_theta)
     with one_blas_thread():
         noise = 0.0 if fit is None else _noise(fit)
         kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
-        rough = [Gain(kernel, wanted.integrals(kernel), points, u, noise) for kernel in kernels]
-        fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
-        factor = np.ones(len(u)) if fit is None else error_factors(fit, u, options)
+        wishes = wishes or [(wanted, need)]
+        rough = [_gain(kernel, each, points, u, noise) for each, _ in wishes for kernel in kernels]
+        fitted = [] if fit is None else list(_fitted_gains(fit, wishes, points, u))
+        of_integrals = any(isinstance(each, Wanted) for each, _ in wishes)
+        factor = error_factors(fit, u, options) if fit is not None and of_integrals else np.ones(len(u))
         price = np.ones(len(u)) if cost is None else cost
         many = u.shape[1] > MANY_INPUTS
         of_many, of_few = (options.filling, options.fitted_of_many), (options.exploring, options.fitted)
-        every, fitted_share = of_many if many else of_few
+        if margin is not None:
+            margin = np.concatenate([margin, np.full(len(u) - len(margin), np.inf)])
+        every, fitted_share = of_many if many and margin is None else of_few
         chosen = list[int]()
         for _ in range(n):
             score = np.mean([_scaled(each.average) for each in rough], axis=0)
-            if fitted and (len(known) + len(chosen)) % every != every - 1:
+            explores = (len(known) + len(chosen)) % every == every - 1 or (doubted and not chosen)
+            if fitted and not explores:
                 by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
                 score = factor * (fitted_share * by_fit + (1 - fitted_share) * score)
+            elif margin is not None and np.any(np.isfinite(margin)):
+                score = _expected_crossing(margin, np.mean([each.variance for each in rough], axis=0))
             elif many:
                 score = np.where(np.arange(len(u)) < options.fillers, rough[0].variance, 0.0)
             score = score / price
@@ -182,16 +213,22 @@ def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[K
     return [guess.with_log_lengthscales(guess.log_lengthscales + longer) for guess in guesses]
 
 
-def _fitted_gains(
-    fit: MOBQFit, wanted: Wanted, points: Array, u: Array, need: Array | None
-) -> Iterator[tuple[float, Gain]]:
+def _gain(kernel: Kernel, wanted: Wanted | WantedValues, points: Array, u: Array, noise: float) -> Gain:
+    factors = wanted.factors if isinstance(wanted, WantedValues) else None
+    return Gain(kernel, wanted.integrals(kernel), points, u, noise, factors=factors)
+
+
+def _fitted_gains(fit: MOBQFit, wishes: Sequence[Wish], points: Array, u: Array) -> Iterator[tuple[float, Gain]]:
     """The gains by the kernels of a fit, with weights that sum to one."""
-    needs = np.array([1.0 if need is None else np.max(need[list(group.outputs)]) for group in fit.groups])
-    needs = needs / np.sum(needs) if np.sum(needs) > 0 else np.full(len(needs), 1 / len(needs))
-    for of_group, group in zip(needs, fit.groups, strict=True):
-        for weight, member in zip(group.chosen.weights, group.chosen.members, strict=True):
-            integrals = wanted.integrals(member.kernel)
-            yield of_group * weight, Gain(member.kernel, integrals, points, u, member.noise)
+    needs = np.array(
+        [[1.0 if need is None else np.max(need[list(group.outputs)]) for group in fit.groups] for _, need in wishes]
+    )
+    needs = needs / np.sum(needs) if np.sum(needs) > 0 else np.full(needs.shape, 1 / needs.size)
+    for (wanted, _), of_groups in zip(wishes, needs, strict=True):
+        for of_group, group in zip(of_groups, fit.groups, strict=True):
+            if of_group > 0:
+                for weight, member in zip(group.chosen.weights, group.chosen.members, strict=True):
+                    yield of_group * weight, _gain(member.kernel, wanted, points, u, member.noise)
 
 
 def _noise(fit: MOBQFit) -> float:
@@ -233,6 +270,13 @@ def residual_factors(fit: MOBQFit, u: Array, prior: float = EXPLORATION.prior_re
 
 def _squared_distances(a: Array, b: Array) -> Array:
     return np.asarray(np.sum((a[:, None] - b) ** 2, axis=-1))
+
+
+def _expected_crossing(margin: Array, variance: Array) -> Array:
+    """E max(e - margin, 0) (M,) of normal errors e."""
+    std = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    t = np.minimum(margin / std, 1e3)
+    return np.asarray(std * (np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi) - t * ndtr(-t)))
 
 
 def _scaled(gain: Array) -> Array:
