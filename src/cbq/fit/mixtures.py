@@ -83,7 +83,7 @@ class Marginals:
 
 @dataclass(frozen=True, eq=False)
 class Realisations:
-    """Realisations of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
+    """Draws of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
 
     weights: Array
     mean: Array
