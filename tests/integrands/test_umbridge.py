@@ -359,7 +359,7 @@ REFUSED = {
     "url": (lambda: UMBridge("localhost:4242"), "url must be an address"),
     "name": (lambda: UMBridge("http://a", ""), "name must be the name"),
     "config": (lambda: UMBridge("http://a", config=[1]), "config must be a dictionary"),
-    "json": (lambda: UMBridge("http://a", config={"a": np.ones(2)}), "what JSON has"),
+    "json": (lambda: UMBridge("http://a", config={"a": np.ones(2)}), "config must be writable as JSON"),
     "inputs": (lambda: UMBridge("http://a", inputs=3), "inputs must be a function"),
     "outputs": (lambda: UMBridge("http://a", outputs=[]), "outputs must be a number from 0"),
     "timeout": (lambda: UMBridge("http://a", timeout=-1), "timeout must be a positive number"),
