@@ -153,13 +153,10 @@ def print_cell(name: str, rows: int, found: list[Found]) -> Cell:
             end="\n" if label in parts else "",
         )
     times = [np.median([getattr(f, each) for f in found]) for each in ("seconds", "spline_seconds")]
-    forms = np.concatenate([f.forms for f in found])
-    furthest = float(np.max(np.abs(forms))) if forms.size else 0.0
-    print(
-        f"{times[0]:>9.2f}{times[1]:>9.3f}{furthest:>8.2f}"
-        + f" (95%: {np.quantile(np.abs(forms), 0.95):.2f})" * bool(forms.size),
-        flush=True,
-    )
+    forms = np.abs(np.concatenate([f.forms for f in found]))
+    furthest = float(np.max(forms, initial=0.0))
+    most = f"{furthest:>8.2f} (95%: {np.quantile(forms, 0.95):.2f})" if forms.size else ""
+    print(f"{times[0]:>9.2f}{times[1]:>9.3f}{most}", flush=True)
     beats = bool(_rms(errors) <= _rms(spline_errors))
     return Cell(1 - float(low + high), float(low), float(high), beats, furthest, errors.size)
 

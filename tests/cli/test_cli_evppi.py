@@ -195,3 +195,15 @@ def test_sets_of_names(text, expected):
 def test_sets_that_are_not_clear_are_refused(text, says):
     with pytest.raises(ValueError, match=says):
         column_sets(text, ["a", "b"])
+
+
+def test_values_for_a_population(tmp_path):
+    table = save(tmp_path / "psa.csv", {"a": A, "nb_old": 0 * A, "nb_new": A + 0.2 * B})
+    out, options = tmp_path / "found.csv", ("--population", 1000, "--horizon", 10, "--discount", 0.035)
+    text = ok("evppi", table, "--out", out, *options)
+    one = cbq.evppi({"old": 0 * A, "new": A + 0.2 * B}, {"a": A}).rows[0]
+    assert float(read(out)["evppi"][0]) == pytest.approx(1000 * (1 - 1.035**-10) / np.log(1.035) * one.evppi)
+    assert "Values are for a population of 8461.31" in text
+    assert ok("psa", table, "--population", 50).count("Values are for a population of 50.") == 2  # EVPI and EVPPI
+    assert "--horizon and --discount came without --population" in refused("evppi", table, "--horizon", 10)
+    assert "--discount came without --horizon" in refused("psa", table, "--population", 9, "--discount", 0.1)

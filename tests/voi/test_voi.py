@@ -235,6 +235,16 @@ def test_moments_of_draws():
     assert_allclose(found, stats.moment(draws(500, 3), [2, 3], axis=0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.9999])
+def test_estimates_are_in_their_intervals(level):
+    rng = np.random.default_rng(0)
+    risk, noise, price = rng.standard_normal((3, 300))
+    outputs = (np.stack([np.ones(300), 1 + 0.05 * risk + 0.02 * noise], 1), np.stack([0 * price, 500 + 100 * price], 1))
+    rows = evppi(outputs, {"risk": risk, "price": price}, willingness_to_pay=[10_000, 20_000], level=level).rows
+    assert all(row.lower <= row.evppi <= row.upper for row in rows)
+    assert min(row.evppi for row in rows) < 1e-3 * rows[0].evpi  # of a set that is worth next to nothing
+
+
 def test_duplicated_rows_are_counted():
     rows = np.random.default_rng(0).integers(0, 4, (200, 3)).astype(float)
     repeated = sum(times - 1 for times in Counter(map(tuple, rows.tolist())).values())

@@ -19,7 +19,7 @@ from cbq.cli.tables import check_writable, command_line, write_columns, write_fi
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
 from cbq.report import Page
-from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, studies
+from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, population, studies
 from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
@@ -137,6 +137,24 @@ class Inputs:
         metavar="SETS",
         shown="all",
     )
+    population: str | None = options.setting(
+        "Print values for this many people, for each year with --horizon, instead of one decision.", metavar="NUMBER"
+    )
+    horizon: str | None = options.setting("Count the people of this many years.", metavar="YEARS")
+    discount: str = options.setting(
+        "Discount people in later years at this annual rate: 0.035.", default="0", metavar="RATE"
+    )
+
+    def people(self, draws: DrawTables) -> float | None:
+        """The number of people whose decisions are counted; None for one decision."""
+        number, years, rate = (
+            draws.number(getattr(self, name), f"--{name}") for name in ("population", "horizon", "discount")
+        )
+        if number is None and (years is not None or rate):
+            raise ValueError("--horizon and --discount came without --population, the number of people for each year.")
+        if years is None and rate:
+            raise ValueError("--discount came without --horizon, the years in which people come.")
+        return number if number is None or years is None else population(number, years, rate or 0.0)
 
 
 @dataclass(frozen=True)
@@ -253,6 +271,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     Examples:
       cbq evppi psa.csv
       cbq evppi psa.xlsx --wtp 0:50000:1000 --out evppi.xlsx
+      cbq evppi psa.csv --wtp 20000 --population 5000 --horizon 10 --discount 0.035
       cbq evppi model.xlsx --sheet PSA --header-row 3
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1; p2; p1, p2"
       cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
@@ -264,6 +283,8 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     asked: dict[str, Any] = {"inputs": inputs, "pars": pars, "level": tables.level, "rng": tables.seed}
     with use_engine(tables.engine):
         result = value_of_inputs(**outputs.arguments, **asked)
+    people = sets.people(draws)
+    result = result if people is None else result.for_population(people)
     result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
     typer.echo(str(result))
     _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)
@@ -364,6 +385,8 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     plane: dict[str, Any] = {"reference": submission.reference, "line": draws.number(submission.line, "--line")}
     with use_engine(tables.engine):
         result = appendix(**outputs.arguments, decisions=submission.names, **asked, **plane)
+    people = submission.people(draws)
+    result = result if people is None else result.for_population(people)
     _echo_with_notes(str(result), (*outputs.notes, *draws.notes, *notes), result)
     if out is not None:
         written = _write_folder(result, out, command_line(context), tables.record)

@@ -33,7 +33,7 @@ LOG_RATIO_BOUNDS = (-25.0, 18.0)
 STARTS = (-1.2, -0.4, 0.4, 1.2, 2.0, 2.8)  # log ell
 START_RATIOS = np.linspace(-9.0, 9.0, 37)  # log gamma
 FLAT = 2.0  # log ell of a start at which steps explain all
-MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 2048)  # for the search; cells for it, and for its end on all sites
+MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 4096)  # for the search; cells for it, and for its end on all sites
 MIN_WIDTH, MAX_WIDTH, WIDER = 0.1, 0.6, 1.15  # of cells, in standard deviations, and the ratio of those that are tried
 FIRST_STEPS, FINAL_STEPS = 40, 8  # of the optimiser, with the fewest landmarks and with all of them
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.05, 0.05  # of the log-likelihood
@@ -276,19 +276,25 @@ class _Search:
 
     def refined(self, first: _Optimum) -> RegressionPosterior:
         """The posterior with as many landmarks as it needs, optimised again if the search was coarse."""
-        bound, parameters, m, s = first.bound, first.parameters, MIN_LANDMARKS, len(self.targets.y)
-        kernel = bound.kernel_at(parameters)
+        posterior = self._with_landmarks(first.bound, first.parameters, MIN_LANDMARKS)
+        m, s = posterior.m, len(self.targets.y)
+        if m <= MIN_LANDMARKS and s <= MAX_CELLS[0]:
+            return posterior
+        bound = replace(first.bound, landmarks=posterior.features.landmarks)
+        z, targets = self.fewer(bound.z, MAX_CELLS[1], s)(bound.z, self.targets)
+        parameters = _optimum(replace(bound, z=z, targets=targets), first.parameters, FINAL_STEPS)
+        return self._with_landmarks(bound, parameters, m)
+
+    def _with_landmarks(self, bound: Bound, parameters: Array, m: int) -> RegressionPosterior:
+        """The posterior with the landmarks of the bound, m in number, or with more if it needs them."""
         while True:
             posterior = _posterior(bound, parameters)
             enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
             if enough or m >= MAX_LANDMARKS or posterior.m < m:
-                break
+                return posterior
             m = min(2 * m, MAX_LANDMARKS)
-            bound = replace(bound, landmarks=_landmarks(kernel, bound.z, m, self.rng))
-        if m == MIN_LANDMARKS and s <= MAX_CELLS[0]:
-            return posterior
-        z, targets = self.fewer(bound.z, MAX_CELLS[1], s)(bound.z, self.targets)
-        return _posterior(bound, _optimum(replace(bound, z=z, targets=targets), parameters, FINAL_STEPS))
+            landmarks = _landmarks(bound.kernel_at(parameters), bound.z, m, self.rng)
+            bound = replace(bound, landmarks=landmarks)
 
 
 def _optimum(bound: Bound, start: Array, steps: int) -> Array:

@@ -170,13 +170,7 @@ def analyse(
 def value_of_learning(
     found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None = None
 ) -> SetValue:
-    """The EVPPI of learning the columns of regressions; see `analyse`."""
-    value = _set_value(found, rng, effects_of)
-    return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
-
-
-def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
-    """EVPPI from the posteriors of the canonical outputs, one for each.
+    """The EVPPI of learning the columns of regressions, from the posteriors of the canonical outputs; see `analyse`.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
     function of the means, and this gives the larger error.
@@ -190,7 +184,8 @@ def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: 
         totals += of_block
     everywhere = slopes(posteriors, outputs.counts, benefits)
     regression = regression_moments(posteriors, outputs, benefits, everywhere, rng)
-    return assembled(found, totals / n, gains, everywhere, regression, effects_of)
+    value = assembled(found, totals / n, gains, everywhere, regression, effects_of)
+    return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
 
 
 def assembled(

@@ -254,7 +254,7 @@ def evpi_figure(found: Evpi, level: float) -> Figure:
     """A curve with its band over the willingness to pay."""
     x, estimate, low, high = evpi_curve(found, level)
     marks = [Line(x, estimate, width=1.8, marker="" if len(x) > 1 else "o"), Band(x, low, high)]
-    y = Axis(f"EVPI per decision, {100 * level:.4g}% band", zero=True)
+    y = Axis(f"EVPI {found.per}, {100 * level:.4g}% band", zero=True)
     return Figure([[Panel(marks, Axis(PRICE), y)]])
 
 

@@ -352,9 +352,11 @@ class Estimates:
         moved = np.stack([ordered(*each) for each in by_price], axis=1)
         z = float(ndtri(0.5 * (1.0 + level)))
         # Errors are skewed: EVPPI is convex in the regression, and the gains of rows are skewed. Approximate bootstrap
-        # confidence intervals (DiCiccio and Efron 1992) shift by these terms, to first order.
+        # confidence intervals (DiCiccio and Efron 1992) shift by these terms, to first order. The expansion ends where
+        # the errors are as skewed as an exponential distribution, at about half of the reach of an interval.
         third = np.stack([((z**2 - 1.0) * e.curvature + (2.0 * z**2 + 1.0) * e.skewness) / 6.0 for e in found])
         shift = unit * np.divide(third, (se / unit) ** 2, out=np.zeros_like(se), where=se > 0)
+        shift = np.clip(shift, -0.5 * z * se, 0.5 * z * se)
         # No value is above EVPI, so it is not above the interval of EVPI either.
         lower, upper = np.maximum(moved + shift - z * se, 0.0), np.minimum(moved + shift + z * se, evpi + z * evpi_se)
         given = decisions.willingness_to_pay

@@ -323,11 +323,11 @@ def _acceptability(found: Acceptability, perfect: Evpi) -> Html:
 
 def _perfect(found: Evpi, level: float) -> Html:
     words = paragraph(
-        "What it would be worth, per decision, to know all inputs before deciding (EVPI): the expected loss from "
+        f"What it would be worth, {found.per}, to know all inputs before deciding (EVPI): the expected loss from "
         "choosing under uncertainty, and the most that any study can be worth."
     )
     if np.size(found.estimate) == 1:
         value, low, high = (float(np.ravel(each)[0]) for each in (found.estimate, *found.interval(level)))
         return joined([words, facts({"EVPI": _interval(low, value, high)})])
-    caption = f"EVPI per decision with {100 * level:.4g}% bands."
+    caption = f"EVPI {found.per} with {100 * level:.4g}% bands."
     return joined([words, figure_html(evpi_figure(found, level).panels, caption, reader=PRICES)])

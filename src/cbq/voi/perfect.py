@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Evpi(Table):
     """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
 
-    Immutable: arrays are read-only.
+    Immutable: arrays are read-only. population : the number of decisions that values are for; None for one.
 
     Examples
     --------
@@ -39,6 +39,7 @@ class Evpi(Table):
     estimate: float | Array
     std: float | Array
     willingness_to_pay: float | Array | None = None
+    population: float | None = None
 
     _left = 0
     _most = 12
@@ -47,6 +48,11 @@ class Evpi(Table):
         for field in fields(self):
             if (given := getattr(self, field.name)) is not None:
                 object.__setattr__(self, field.name, number_or_array(given))
+
+    @property
+    def per(self) -> str:
+        """What values are for, in words."""
+        return "per decision" if self.population is None else f"for a population of {self.population:.6g}"
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the normal interval of this level, at least 0."""
@@ -93,8 +99,8 @@ class Evpi(Table):
 
     def for_population(self, population: float) -> Evpi:
         """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""
-        factor = multiplier(population)
-        return replace(self, estimate=factor * self.estimate, std=factor * self.std)
+        factor = multiplier(population, self.population)
+        return replace(self, estimate=factor * self.estimate, std=factor * self.std, population=factor)
 
     def _columns(self, level: float = 0.95) -> Iterator[Column]:
         low, high = self.interval(level)
@@ -105,7 +111,8 @@ class Evpi(Table):
             yield Column(name, np.ravel(values).tolist(), digits(5))
 
     def _below(self, level: float = 0.95) -> list[str]:
-        return [f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%."]
+        people = [] if self.population is None else [f"{population_note(self.population)}."]
+        return [f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%.", *people]
 
 
 def evpi(

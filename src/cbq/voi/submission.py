@@ -176,6 +176,11 @@ class Appendix:
     evpi: Evpi
     evppi: EvppiTable | None = None
 
+    def for_population(self, population: float) -> Appendix:
+        """The same with EVPI and EVPPI for this many decisions instead of one, as `cbq.voi.population` counts them."""
+        partial = None if self.evppi is None else self.evppi.for_population(population)
+        return replace(self, evpi=self.evpi.for_population(population), evppi=partial)
+
     def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
         """Write a page to hand on, one HTML file that loads nothing: tables and charts of all parts.
 
