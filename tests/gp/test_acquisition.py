@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cbq.embeddings.many import Integrals
 from cbq.estimators.conditional.fit import best_thetas
 from cbq.gp.acquisition import NUGGET, Gain, disagreement
-from cbq.gp.pooled import ExactGP
+from cbq.gp.pooled import ExactGP, PointValues
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Gaussian
@@ -49,6 +49,19 @@ def test_the_gain_is_the_fall_of_the_mean_variance_of_integrals(kernel, points, 
     for j, found in enumerate(gain.average):
         after, less_apart = mean_variance(kernel, np.vstack([points, u[j]]), noise + NUGGET)
         assert abs(found - (before - after)) <= max(apart, less_apart) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "points", "u"), KERNELS.values(), ids=KERNELS)
+def test_the_gain_of_values_with_factors_is_exact(kernel, points, u):
+    """The fall of the variance of the values at points, each times the square of its factor, by dense algebra."""
+    noise, factors = 0.2, np.linspace(0.5, 3.0, len(u))
+    every = np.vstack([points, u])
+    prior = kernel(every) + MEAN_VARIANCE
+    known, n = prior[: len(points), : len(points)] + (noise + NUGGET) * np.eye(len(points)), len(points)
+    cov = prior[n:, n:] - prior[n:, :n] @ np.linalg.solve(known, prior[:n, n:])
+    expected = np.mean((factors[:, None] * cov) ** 2, axis=0) / (np.diagonal(cov) + noise + NUGGET)
+    gain = Gain(kernel, PointValues(kernel, u), points, u, noise, factors=factors)
+    assert_allclose(gain.average, expected, rtol=1e-8)
 
 
 def test_many_points_that_are_added_count_as_points_that_were_there():

@@ -9,9 +9,12 @@ from scipy.special import log_ndtr
 from scipy.stats import chi2, gumbel_r, norm
 
 import cbq
+from cbq.estimators import Wanted, WantedValues, choose_points
+from cbq.estimators.multioutput.suggestion import _expected_crossing
 from cbq.fit import Marginals, RareEventSampling
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
 from cbq.runs.goal import Goal, Round, is_reached
+from cbq.samples import Runs
 
 ONE = Empirical([[0.0]])  # a prior of one theta
 KNOWN = Marginals(
@@ -309,6 +312,29 @@ def test_importance_points_of_a_shell_agree_with_chi2():
         measure, lambda x, w: log_ndtr((np.linalg.norm(x, axis=1) - 5.0) / 0.05), 2**13, 8, np.random.default_rng(1)
     )
     assert_allclose(weights @ (np.linalg.norm(x, axis=1) > 5.0), chi2.sf(25.0, 3), rtol=0.1)
+
+
+def test_an_expected_crossing_is_the_mean_of_draws():
+    margin, variance = np.array([0.0, 0.3, 1.0]), np.array([0.5, 0.09, 2.0])
+    errors = np.sqrt(variance) * norm.ppf((np.arange(10**5) + 0.5) / 10**5)[:, None]
+    expected = np.mean(np.maximum(errors - margin, 0.0), axis=0)
+    assert_allclose(_expected_crossing(margin, variance), expected, rtol=1e-3)
+
+
+def test_the_first_points_after_a_doubt_lie_where_an_event_could_be():
+    """Of candidates all over a square, those where f is far from the threshold are not taken."""
+    made = problem()
+    samples = made.collect(N=16, theta=[[0.0]], rng=0, design="sobol")
+    fit, wanted = cbq.MOBQ().fit(samples), Wanted.at(np.zeros((1, 1)), made.family)
+    x = np.random.default_rng(0).uniform(-4.0, 4.0, (300, 2))
+    candidates, known = Runs(np.zeros((300, 1)), x), Runs(np.zeros((16, 1)), samples.all_points)
+    values = WantedValues(x[:50], np.ones(50))
+    margin = np.where(np.arange(300) < 50, np.inf, np.abs(x[:, 0] - 3.0))
+    (row,) = choose_points(
+        1, candidates, wanted, known, fit, of_theta=False, wishes=[(values, None)], margin=margin, doubted=True
+    )
+    assert row >= 50
+    assert margin[row] < 1.5
 
 
 @pytest.mark.parametrize("unit", [1e-120, 1e120])
