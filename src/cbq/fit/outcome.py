@@ -86,7 +86,7 @@ class OutcomeOptions:
     repeats: int = 4
     within: float = 3.0
     known: float = 0.1
-    kept: int = 2**27
+    kept: int = 2**26
 
     def __post_init__(self) -> None:
         rules = {2: ("replicates", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
