@@ -61,7 +61,7 @@ DrawnFunctional = Callable[[Draws, Array], Array]
 class OutcomeOptions:
     """How an outcome is computed.
 
-    replicates : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
+    sequences : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
     draws : of f, from which ends of intervals are read: of 256, six are beyond each end of an interval of 95%.
     drawn : points at which f is drawn, a share of those of the measure in which all extremes of f are.
     few : points that carry the correlations of a draw; what they leave open is independent at other points. The cost
@@ -73,9 +73,17 @@ class OutcomeOptions:
         at a point whose mean is that value but for `within` standard deviations, f has it. It must be known there: its
         standard deviation is at most `known` times the one of all runs.
     kept : numbers in memory: of more thetas, values are computed again when another question is asked.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+    >>> outcome = fit.outcome([100.0], options=cbq.fit.OutcomeOptions(sequences=16, most=2**13))
+    >>> outcome.size
+    8192
     """
 
-    replicates: int = 8
+    sequences: int = 8
     draws: int = 256
     drawn: int = 2048
     few: int = 128
@@ -89,7 +97,7 @@ class OutcomeOptions:
     kept: int = 2**26
 
     def __post_init__(self) -> None:
-        rules = {2: ("replicates", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
+        rules = {2: ("sequences", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
         for least, names in rules.items():
             check_fields(self, names, f"a whole number, {least} or more", partial(is_whole, least=least))
         check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
@@ -170,23 +178,23 @@ class Values:
     ) -> Array:
         """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
         some = self.whole[c].take(*self.drawn)
-        replicates = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
+        by_sequence = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
         return (
-            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
+            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(by_sequence, counted=counted)
         )
 
-    def error_of_points(self, replicates: list[Array], *, counted: bool) -> Array:
-        """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
+    def error_of_points(self, by_sequence: list[Array], *, counted: bool) -> Array:
+        """Possible errors (draws, K) of the average over their answers (R, K); none without sequences.
 
-        counted: whether these are shares of the points. Several replicates may have the same one, and each is right to
+        counted: whether these are shares of the points. Several sequences may have the same one, and each is right to
         one point of its sequence.
         """
-        size, R = self.options.draws, len(replicates)
-        if not replicates:
+        size, R = self.options.draws, len(by_sequence)
+        if not by_sequence:
             return np.zeros((size, 1))
         grain2 = (R / len(self.x)) ** 2 / 12 if counted else 0.0
-        error = np.sqrt((np.var(replicates, axis=0, ddof=1) + grain2) / R)
-        scores = stdtrit(len(replicates) - 1, (np.arange(size) + 0.5) / size)
+        error = np.sqrt((np.var(by_sequence, axis=0, ddof=1) + grain2) / R)
+        scores = stdtrit(len(by_sequence) - 1, (np.arange(size) + 0.5) / size)
         return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
 
 
@@ -239,7 +247,7 @@ class Outcome(ArrayTable, Drawn):
         emulator, thetas = fit.emulator, fit._thetas(theta)
         if not isinstance(options, OutcomeOptions):
             raise TypeError(f"options must be cbq.fit.OutcomeOptions, but it is {shown(options)}.")
-        if size is not None and not is_whole(size, least := 32 * options.replicates):
+        if size is not None and not is_whole(size, least := 32 * options.sequences):
             raise ValueError(f"size must be a whole number of points, {least} or more, but it is {shown(size)}.")
         emulator.require_draws()
         emulator.require_measures(thetas)
@@ -316,8 +324,8 @@ class Outcome(ArrayTable, Drawn):
                 return estimate, None
             draws = values.draws
             each = self._met(event, np.stack([each.values for each in draws], axis=-1)) @ draws[0].weights
-            replicates = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
-            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(replicates, counted=True)
+            by_sequence = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
+            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(by_sequence, counted=True)
             if 0 < estimate[0] < 1:
                 return estimate, possible
             unseen = 1 - tail ** (1 / len(met))  # so rare that no point may meet it
@@ -386,7 +394,7 @@ class Outcome(ArrayTable, Drawn):
         """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
         from scipy.stats.qmc import Sobol  # slow to import
 
-        R, rng, d = self.options.replicates, deepcopy(self._seed), self.fit.emulator.samples.d
+        R, rng, d = self.options.sequences, deepcopy(self._seed), self.fit.emulator.samples.d
         n = -(-self.size // R)
         u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(R)])
         least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
@@ -398,7 +406,7 @@ class Outcome(ArrayTable, Drawn):
             kept = measure.weights > 0
             return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
         x = measure.transport(self._u)
-        n = len(x) // self.options.replicates
+        n = len(x) // self.options.sequences
         return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
 
     def _values(self, m: int) -> Values:
