@@ -94,6 +94,7 @@ def test_saved_fits_give_the_same_answers(fit, tmp_path):
     ("options", "f", "words"),
     [
         ({}, lambda x, theta: x[:, 0], "whole numbers, zero or more, but one is"),
+        ({"most": 20}, event, "64 runs, but LatentBQ takes most = 20"),
         ({"link": "probit"}, lambda x, theta: np.round(np.abs(x[:, 0])) + 1.0, "0 or 1, but one is"),
     ],
 )
@@ -104,7 +105,13 @@ def test_values_that_are_no_events_or_counts_are_refused(options, f, words):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"link": "logit"}, "link"), ({"draws": 3}, "draws"), ({"kernel": 3}, "kernel"), ({"seed": -1}, "seed")],
+    [
+        ({"link": "logit"}, "link"),
+        ({"draws": 3}, "draws"),
+        ({"kernel": 3}, "kernel"),
+        ({"seed": -1}, "seed"),
+        ({"ard": 2}, "ard"),
+    ],
 )
 def test_options_are_checked(options, words):
     with pytest.raises((ValueError, TypeError), match=words):

@@ -268,7 +268,7 @@ def test_families_that_are_known_at_the_observed_thetas_only_are_named(fit):
         (lambda o: o.fit.outcome(THETA, options=3), "options must be cbq.fit.OutcomeOptions"),
         (lambda o: o.fit.outcome(THETA, progress=3), "progress"),
         (lambda o: cbq.fit.OutcomeOptions(draws=3), "draws must be a whole number, 100 or more"),
-        (lambda o: cbq.fit.OutcomeOptions(replicates=1), "replicates must be a whole number, 2 or more"),
+        (lambda o: cbq.fit.OutcomeOptions(sequences=1), "sequences must be a whole number, 2 or more"),
         (lambda o: cbq.fit.Interpolation(tolerance=-1.0), "tolerance must be a number"),
         (lambda o: o.cdf(np.nan), "c must be finite"),
         (lambda o: o.cdf(0.0, level=1.5), "level"),

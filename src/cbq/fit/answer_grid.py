@@ -179,14 +179,11 @@ def extremes_in_words(grid: AnswerGrid, c: int, name: str, names: Sequence[str])
     if len(found[0].rows) == len(mean):
         reach = f"reach from {_from_to(found[0].low, found[1].high)}"
         return f"Where {name} is smallest or largest cannot be told: its intervals at all thetas overlap, and {reach}."
-    bounds = (-np.inf, np.inf) if grid.fit.bounds is None else np.broadcast_to(grid.fit.bounds.T, (c + 1, 2))[c]
     ends = [
-        f"{bound:.6g}, its bound, at several places"  # estimates that were moved there do not differ
-        if np.count_nonzero(mean == bound) > 1
-        else f"{resolved(float(mean[each.rows[0]]), float(half[each.rows[0]]))} {grid.place(names, each.rows)}"
+        f"{resolved(float(mean[each.rows[0]]), float(half[each.rows[0]]))} {grid.place(names, each.rows)}"
         if len(each.rows) == 1
         else f"{_from_to(each.low, each.high)}, somewhere {grid.place(names, each.rows)}"
-        for each, bound in zip(found, bounds, strict=True)
+        for each in found
     ]
     return f"{capital(name)} is smallest, {ends[0]}, and largest, {ends[1]}."
 

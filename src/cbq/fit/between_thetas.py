@@ -25,6 +25,12 @@ class Interpolation:
     checked : further thetas at which the interpolation is compared with what is computed there.
     tolerance : root mean squared error there over all values, in units of errors that do not matter; of one value,
         twice as much.
+
+    Examples
+    --------
+    >>> never = cbq.fit.Interpolation(first=10**6)  # all thetas are computed
+    >>> cbq.fit.OutcomeOptions(interpolation=never).interpolation.first
+    1000000
     """
 
     first: int = 32

@@ -59,7 +59,7 @@ class RareEventSampling:
         measure: Measure,
         relevance: Relevance,
         size: int,
-        replicates: int,
+        sequences: int,
         rng: np.random.Generator,
         start: Proposal | None = None,
     ) -> tuple[WeightedPoints, Proposal]:
@@ -76,14 +76,14 @@ class RareEventSampling:
             proposal, arrived = self._moved(z, log_w + tempered), arrived + (tempered is log_r)
             if arrived == 2:
                 break
-        n = -(-size // replicates)
-        parts = [self._points(measure, proposal, n, rng) for _ in range(replicates)]
+        n = -(-size // sequences)
+        parts = [self._points(measure, proposal, n, rng) for _ in range(sequences)]
         points = np.concatenate([x for _, x, _ in parts])
         raw = np.concatenate([w for _, _, w in parts])
         rows = [slice(i, i + n) for i in range(0, len(points), n)]
         matter = np.exp(relevance(points, raw / np.sum(raw)))
         weights = np.concatenate([_summing_to_one(raw[some] / n, matter[some]) for some in rows])
-        return (points, weights / replicates, rows), proposal
+        return (points, weights / sequences, rows), proposal
 
     def _points(
         self, measure: Measure, proposal: Proposal, n: int, rng: np.random.Generator

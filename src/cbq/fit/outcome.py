@@ -62,7 +62,7 @@ DrawnFunctional = Callable[[Realisations, Array], Array]
 class OutcomeOptions:
     """How an outcome is computed.
 
-    replicates : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
+    sequences : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
     draws : of f, from which ends of intervals are read: of 256, six are beyond each end of an interval of 95%.
     drawn : points at which f is drawn, a share of those of the measure in which all extremes of f are.
     few : points that carry the correlations of a draw; what they leave open is independent at other points. The cost
@@ -74,9 +74,17 @@ class OutcomeOptions:
         at a point whose mean is that value but for `within` standard deviations, f has it. It must be known there: its
         standard deviation is at most `known` times the one of all runs.
     kept : numbers in memory: of more thetas, values are computed again when another question is asked.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+    >>> outcome = fit.outcome([100.0], options=cbq.fit.OutcomeOptions(sequences=16, most=2**13))
+    >>> outcome.size
+    8192
     """
 
-    replicates: int = 8
+    sequences: int = 8
     draws: int = 256
     drawn: int = 2048
     few: int = 128
@@ -87,10 +95,10 @@ class OutcomeOptions:
     repeats: int = 4
     within: float = 3.0
     known: float = 0.1
-    kept: int = 2**27
+    kept: int = 2**26
 
     def __post_init__(self) -> None:
-        rules = {2: ("replicates", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
+        rules = {2: ("sequences", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
         for least, names in rules.items():
             check_fields(self, names, f"a whole number, {least} or more", partial(is_whole, least=least))
         check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
@@ -172,23 +180,23 @@ class Values:
     ) -> Array:
         """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
         some = self.whole[c].take(*self.drawn)
-        replicates = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
+        by_sequence = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
         return (
-            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(replicates, counted=counted)
+            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(by_sequence, counted=counted)
         )
 
-    def error_of_points(self, replicates: list[Array], *, counted: bool) -> Array:
-        """Possible errors (draws, K) of the average over replicates (R, K); none without replicates.
+    def error_of_points(self, by_sequence: list[Array], *, counted: bool) -> Array:
+        """Possible errors (draws, K) of the average over their answers (R, K); none without sequences.
 
-        counted: whether these are shares of the points. Several replicates may have the same one, and each is right to
+        counted: whether these are shares of the points. Several sequences may have the same one, and each is right to
         one point of its sequence, if all points have the same weight.
         """
-        size, R = self.options.draws, len(replicates)
-        if not replicates:
+        size, R = self.options.draws, len(by_sequence)
+        if not by_sequence:
             return np.zeros((size, 1))
         grain2 = (R / len(self.x)) ** 2 / 12 if counted and np.ptp(self.whole[0].weights) == 0 else 0.0
-        error = np.sqrt((np.var(replicates, axis=0, ddof=1) + grain2) / R)
-        scores = stdtrit(len(replicates) - 1, (np.arange(size) + 0.5) / size)
+        error = np.sqrt((np.var(by_sequence, axis=0, ddof=1) + grain2) / R)
+        scores = stdtrit(len(by_sequence) - 1, (np.arange(size) + 0.5) / size)
         return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
 
 
@@ -242,7 +250,7 @@ class Outcome(ArrayTable, Drawn):
         emulator, thetas = fit.emulator, fit._thetas(theta)
         if not isinstance(options, OutcomeOptions):
             raise TypeError(f"options must be cbq.fit.OutcomeOptions, but it is {shown(options)}.")
-        if size is not None and not is_whole(size, least := 32 * options.replicates):
+        if size is not None and not is_whole(size, least := 32 * options.sequences):
             raise ValueError(f"size must be a whole number of points, {least} or more, but it is {shown(size)}.")
         emulator.require_draws()
         emulator.require_measures(thetas)
@@ -332,8 +340,8 @@ class Outcome(ArrayTable, Drawn):
                 return estimate, None
             draws = values.draws
             each = self._met(event, np.stack([each.values for each in draws], axis=-1)) @ draws[0].weights
-            replicates = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
-            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(replicates, counted=True)
+            by_sequence = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
+            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(by_sequence, counted=True)
             if 0 < estimate[0] < 1:
                 return estimate, possible
             unseen = 1 - tail ** (1 / len(met))  # so rare that no point may meet it
@@ -400,7 +408,7 @@ class Outcome(ArrayTable, Drawn):
     @cached_property
     def _u(self) -> Array:
         """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
-        return sobol_sequences(self.fit.emulator.samples.d, self.size, self.options.replicates, deepcopy(self._seed))
+        return sobol_sequences(self.fit.emulator.samples.d, self.size, self.options.sequences, deepcopy(self._seed))
 
     def _values(self, m: int) -> Values:
         """The values at theta m: kept where there is room, otherwise made again when asked for."""
@@ -409,7 +417,7 @@ class Outcome(ArrayTable, Drawn):
         emulator, theta = self.fit.emulator, self.theta[m]
         measure = emulator.samples.conditional.one(theta)
         x, weights, rows = (
-            points_of(measure, self._u, self.options.replicates) if self._given is None else self._given[m]
+            points_of(measure, self._u, self.options.sequences) if self._given is None else self._given[m]
         )
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
@@ -499,23 +507,23 @@ class Outcome(ArrayTable, Drawn):
         return estimate, np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
 
 
-def sobol_sequences(d: int, size: int, replicates: int, rng: np.random.Generator) -> Array:
+def sobol_sequences(d: int, size: int, number: int, rng: np.random.Generator) -> Array:
     """At least `size` points (n, d) of independent Sobol sequences in the unit cube, one sequence after the other."""
     from scipy.stats.qmc import Sobol  # slow to import
 
-    n = -(-size // replicates)
-    u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(replicates)])
+    n = -(-size // number)
+    u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(number)])
     least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
     return np.asarray(np.clip(u, least, 1 - least))
 
 
-def points_of(measure: Measure, u: Array, replicates: int) -> WeightedPoints:
-    """Points (n, d) of a measure, weights (n,), and the rows of the sequences u (n, d); or all atoms, and no rows."""
+def points_of(measure: Measure, u: Array, number: int) -> WeightedPoints:
+    """Points (n, d) of a measure, weights (n,), and the rows of `number` sequences u (n, d); or all atoms, no rows."""
     if isinstance(measure, Empirical):
         kept = measure.weights > 0
         return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []
     x = measure.transport(u)
-    n = len(x) // replicates
+    n = len(x) // number
     return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
 
 

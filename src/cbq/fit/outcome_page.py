@@ -160,7 +160,9 @@ def _sliders(outcome: Outcome, c: int, level: float, points: int = 61) -> list[H
     name = outcome.fit.names.theta[0] if outcome.fit.p == 1 else "theta"
     names = [*([name] if several else []), "c"]
     quantity = (f"Probability that {label} exceeds c", estimate.ravel(), low.ravel(), high.ravel())
-    reader = Reader(key, names, axes, [quantity], level, [len(each) // 2 for each in axes], texts=texts)
+    middle = [len(x) // 2] if several else []
+    middle.append(int(np.argmin(np.abs(estimate[len(x) // 2] - 0.5))))
+    reader = Reader(key, names, axes, [quantity], level, middle, texts=texts)
     y = Axis(f"P({label} > c)", limits=(0.0, 1.02))
     wide = f"{100 * level:.4g}% interval"
     panels = [
@@ -181,12 +183,12 @@ def _sliders(outcome: Outcome, c: int, level: float, points: int = 61) -> list[H
     )
     parts = [reader.html(), figure_html(panels, caption, height=260, reader=key, output=0, slice=True)]
     more = [_fan(outcome, c)] if several else []
-    middle = (
+    below = (
         f"Quantiles over theta, and the density of {label} at the theta in the middle."
         if several
         else f"The density of {label}."
     )
-    return [*parts, figure_html([*more, _density(outcome, c)], middle, height=260)]
+    return [*parts, figure_html([*more, _density(outcome, c)], below, height=260)]
 
 
 def _table(outcome: Outcome, several: bool, most: int = 15) -> Html:

@@ -315,7 +315,16 @@ class PooledFit(Fit):
             f"Predictive distribution: normal, with a scale that is known within a factor of "
             f"{self.calibrated_by.factor:g}."
         )
-        return lines + saving_lines(samples)
+        return lines + _of_events(samples) + saving_lines(samples)
+
+
+def _of_events(samples: Samples) -> list[str]:
+    """A line for values that are 0 or 1, or counts, which no Gaussian process has."""
+    values = samples.table
+    if np.any((values < 0) | (values != np.round(values))) or np.all(np.ptp(values, axis=0) == 0):
+        return []
+    what = "0 or 1" if np.all(values <= 1) else "counts"
+    return [f"All values of f are {what}: cbq.LatentBQ() has a model of them, whose intervals stay where I can be."]
 
 
 def _residuals(chosen: KernelChoice, samples: Samples) -> str:

@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, check_fields, evenly, is_whole, one_of, shown
+from cbq.common import Array, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
-from cbq.fit import Fit, PredictiveDistribution, heading, on_one_line, per_output
+from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
 from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import RBF, Kernel
@@ -42,6 +42,7 @@ class LatentBQ(Estimator["LatentBQFit"]):
     nodes : points without a run, drawn from the measures, at which g is drawn too: draws must differ where no run is.
     size : number of points of each measure; intervals do not contain their error.
     fitted : runs by which lengthscales are fitted, at most: each step takes their third power.
+    most : runs, at most: a step towards the posterior takes their third power.
     seed : of the draws.
 
     Examples
@@ -66,6 +67,7 @@ class LatentBQ(Estimator["LatentBQFit"]):
     nodes: int = 128
     size: int = 1024
     fitted: int = 200
+    most: int = 2000
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,14 +75,22 @@ class LatentBQ(Estimator["LatentBQFit"]):
             raise TypeError(
                 f"kernel must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {shown(self.kernel)}."
             )
+        flag(self.ard, "ard")
         one_of(self.link, Literal["auto", "probit", "log"], "link")
         check_fields(self, ("draws",), "a whole number, 100 or more", lambda value: is_whole(value, 100))
         check_fields(self, ("priors",), "a whole number, 1 or more", lambda value: is_whole(value, 1))
-        check_fields(self, ("nodes", "size", "fitted"), "a whole number, 8 or more", lambda value: is_whole(value, 8))
+        check_fields(
+            self, ("nodes", "size", "fitted", "most"), "a whole number, 8 or more", lambda value: is_whole(value, 8)
+        )
         check_fields(self, ("seed",), "a whole number, zero or more", is_whole)
 
     def _fit(self, samples: Samples, pool: Executor | None) -> LatentBQFit:
         u, rng = inputs_of(samples), np.random.default_rng(self.seed)
+        if len(u) > self.most:
+            raise ValueError(
+                f"there are {len(u)} runs, but LatentBQ takes most = {self.most}: pass some of the samples, a larger "
+                f"most=, or fit cbq.MOBQ()."
+            )
         priors: list[LatentPrior] = []
         some = evenly(len(u), self.fitted)
         base = RBF() if is_auto(self.kernel) else self.kernel
@@ -202,6 +212,11 @@ class LatentBQFit(Fit):
     def _with_samples(self, samples: Samples) -> Self:
         ends = [(0.0, 1.0 if prior.link == "probit" else np.inf) for prior in self.priors[:: self._each]]
         return super()._with_samples(samples)._replaced(bounds=np.array(ends).T, unseen=None)
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        """Equal values at some of the thetas are what a process behind events expects; those at all are not."""
+        varies = bool(np.all(np.ptp(samples.table, axis=0) > 0))
+        return tuple(each for each in super()._findings_about(samples) if not (varies and each.kind == "equal values"))
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         from scipy.stats.qmc import Sobol  # slow to import
