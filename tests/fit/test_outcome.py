@@ -290,3 +290,18 @@ def test_fits_without_a_model_of_f_say_so(estimator, fit):
         other.outcome(THETA)
     with pytest.raises(ValueError, match="no emulator"):
         _ = other.emulator
+
+
+def test_a_theta_of_zero_is_answered_unless_the_best_kernel_takes_its_logarithm():
+    problem = cbq.Problem(
+        lambda x, theta: 100 * np.exp(0.3 * x[:, 0] - theta[0]) * (1 + 0.2 * x[:, 1] ** 2),
+        lambda theta: Gaussian([0.0, 0.0], cov=[1.0, 1.0]),
+        Uniform(0.0, 1.0),
+    )
+    fit = cbq.MOBQ().fit(problem.collect(T=12, N=8, rng=0, design="sobol"))  # all observed thetas are positive
+    _, low, high = fit.outcome([0.0]).mean(level=0.95)
+    true = 100 * np.exp(0.045) * 1.2
+    assert low[0] <= true <= high[0]
+    logs = cbq.MOBQ(kernel_theta=cbq.kernels.Warped(cbq.kernels.RBF(), "log")).fit(fit.samples)
+    with pytest.raises(ValueError, match="theta must be positive"):
+        logs.outcome([0.0]).sf(100.0)

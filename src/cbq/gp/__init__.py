@@ -52,6 +52,7 @@ from cbq.gp.selection import (
     choose_kernel,
     left_out_residuals,
     processes_of,
+    takes_log_theta,
 )
 from cbq.gp.solvers import Spectral
 
@@ -114,5 +115,6 @@ __all__ = [
     "moved_amplitude",
     "polynomial_basis",
     "processes_of",
+    "takes_log_theta",
     "theta_gp",
 ]

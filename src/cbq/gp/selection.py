@@ -31,7 +31,8 @@ from cbq.gp.quadrature import GPData
 from cbq.gp.search import climb
 from cbq.gp.sparse import noisy_kernels
 from cbq.io import Instance, Integer, Many, Number, saved
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, Warped
+from cbq.kernels.warped import Log
 from cbq.linalg import Jitter, NotPositiveDefinite, at_most
 from cbq.linalg.engines import current_engine
 from cbq.linalg.threads import for_each, one_blas_thread
@@ -217,8 +218,16 @@ def choose_kernel(
 def keep(tried: Sequence[KernelMember], number: int, options: Selection) -> KernelChoice:
     """The best of the kernels that were tried, and those that cannot be told apart from it; number: of all kernels."""
     ordered = sorted(tried, key=lambda each: each.error)
+    if not takes_log_theta(ordered[0].kernel):  # a fit answers at all thetas that its best kernel takes
+        ordered = [each for each in ordered if not takes_log_theta(each.kernel)]
     most = options.within * max(ordered[0].error, LEAST_ERROR)
     return KernelChoice(tuple(each for each in ordered[: options.most] if each.error <= most), number)
+
+
+def takes_log_theta(kernel: Kernel) -> bool:
+    """Whether a kernel takes the logarithms of thetas, so that these must be positive."""
+    on_theta = kernel.on_theta
+    return isinstance(on_theta, Warped) and isinstance(on_theta.warp, Log)
 
 
 def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0.0) -> KernelMember:

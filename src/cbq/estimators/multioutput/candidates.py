@@ -11,9 +11,8 @@ from cbq.common import Array, Integers, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit import Finding
-from cbq.gp import PooledPoints
+from cbq.gp import PooledPoints, takes_log_theta
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel, standard_kernels
-from cbq.kernels.warped import Log
 from cbq.measures import Measure
 from cbq.samples import Samples, common_points, equal_rows, group_averages, spread, units
 
@@ -127,8 +126,7 @@ def _given(kernels: Kernel | Sequence[Kernel], points: Array, name: str) -> list
 
 def refuse_theta(kernel: Kernel, theta: Array) -> None:
     """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
-    on_theta = kernel.on_theta
-    if isinstance(on_theta, Warped) and isinstance(on_theta.warp, Log) and np.any(theta <= 0):
+    if takes_log_theta(kernel) and np.any(theta <= 0):
         row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
         raise ValueError(
             f"theta must be positive, but one is {row}: all observed thetas are, and the fit works with their "

@@ -12,7 +12,7 @@ import numpy as np
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, Part, PooledFit
-from cbq.estimators.multioutput.candidates import pooled_points
+from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.fit import N_WANTED, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
 from cbq.gp import (
@@ -230,6 +230,8 @@ class MOBQFit(PooledFit):
                 raise ValueError(
                     "theta is missing: f depends on it. Pass one theta (p,), or one for each point, (n, p)."
                 )
+            for best, *_ in self._parts:
+                refuse_theta(best.kernel, theta)
             u = np.column_stack([x, theta])
         nothing = [np.zeros(len(group.outputs)) for group in self.groups]  # values have no error in common
         with self._threads():
