@@ -62,7 +62,11 @@ def _no_sums(*given: Any, **options: Any) -> list[Any]:
 # of the method, by their names.
 SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "as it is": (tuple(METHODS), {}),
-    "MOBQ: single values judge": (["Auto", "MOBQ"], {"gp.selection.useful_groups": lambda owners, n: None}),
+    "MOBQ: averages do not judge": (["Auto", "MOBQ"], {"gp.selection.useful_groups": lambda owners, n: None}),
+    "MOBQ: integrals do not judge": (
+        ["Auto", "MOBQ"],
+        {"estimators.multioutput.candidates.integrals_at_some": lambda samples: None},
+    ),
     "MOBQ: one kernel": (["MOBQ"], {"selection": cbq.Selection(most=1)}),
     "MOBQ: kernels within 3": (["MOBQ"], {"selection": cbq.Selection(within=3.0, most=4)}),
     "MOBQ: all kernels twice": (["MOBQ"], {"selection": cbq.Selection(screened=1000, refined=8)}),

@@ -315,11 +315,11 @@ def test_auto_takes_the_smaller_predicted_error_and_names_the_ratio(f):
     theta = np.sort(samples.theta[:, 0])
     nearest = [theta[np.argmin(np.where(theta == t, np.inf, np.abs(theta - t)))] for t in theta]
     both = np.concatenate([theta, 0.5 * (theta + nearest)])  # observed, and between them
-    widths = []
+    errors = []
     for estimator in (MOBQ(nystrom="auto"), cbq.CBQ()):
-        low, high = estimator.fit(samples).interval(both, 0.5)
-        widths.append(np.sqrt(np.mean((high - low) ** 2)))
-    ratio, fit = widths[0] / widths[1], Auto().fit(samples)
+        _, std = estimator.fit(samples).predict(both, return_std=True)
+        errors.append(np.sqrt(np.mean(std**2)))
+    ratio, fit = errors[0] / errors[1], Auto().fit(samples)
     assert isinstance(fit, MOBQFit if ratio <= 1 else CBQFit)
     chosen = "MOBQ" if ratio <= 1 else "CBQ"
     assert fit.choice == f"Chose {chosen}. MOBQ's predicted error is {ratio:.2g} times CBQ's."

@@ -52,8 +52,26 @@ def predicted(V, f, rest, left):
     return f[left] - beta - V[np.ix_(left, rest)] @ inverse @ (f[rest] - beta)
 
 
+def values_at(kernel, u):
+    """The embeddings of four values of f, which serve as integrals."""
+    return kernel(np.tile(np.linspace(-0.8, 0.9, 4)[:, None], (1, u.shape[1])), u)
+
+
+def moved(kernel, given, noise=0.0):
+    """The mean square by which integrals move, by refitting without each point."""
+    V, every, mu = kernel(given.u) + noise * np.eye(given.n), np.arange(given.n), values_at(kernel, given.u)
+
+    def integrals(rest):
+        inverse, one = np.linalg.inv(V[np.ix_(rest, rest)]), np.ones((len(rest), 1))
+        beta = (one.T @ inverse @ given.f[rest]) / (one.T @ inverse @ one)
+        return beta + mu[:, rest] @ inverse @ (given.f[rest] - beta)
+
+    moves = [integrals(every) - integrals(np.delete(every, i)) for i in every]
+    return np.mean(np.sum(np.square(moves), axis=0))
+
+
 def refitted(kernel, given, noise=0.0):
-    """The two mean squares of `judge`, by refitting without each point and without each theta."""
+    """The first two mean squares of `judge`, by refitting without each point and without each theta."""
     n, V = given.n, kernel(given.u) + noise * np.eye(given.n)
     share = np.ones(n) if given.share is None else given.share
     every = np.arange(n)
@@ -81,6 +99,11 @@ def test_the_error_is_the_geometric_mean_of_errors_without_points_and_without_th
     assert (found.kernel, found.noise) == (ROUGH, noise)
     if noise == 0:
         assert_allclose(found.residual, np.sqrt(single), rtol=1e-8)
+    third = judge(ROUGH, replace(given, integrals=values_at), NONE, noise)
+    assert_allclose(third.error, (single * averaged * moved(ROUGH, given, noise)) ** (1 / 6), rtol=1e-8)
+    assert third.residual == found.residual
+    two = judge(ROUGH, replace(given, integrals=values_at, owners=None), NONE, noise)
+    assert_allclose(two.error, (single * moved(ROUGH, given, noise)) ** 0.25, rtol=1e-8)
 
 
 def test_noise_explains_a_part_of_the_residuals():

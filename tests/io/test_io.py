@@ -769,7 +769,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         "fit",
         "names",
     ]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 10, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 11, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude

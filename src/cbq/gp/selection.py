@@ -4,11 +4,12 @@ Proposed are all kernels of a list. The evidence finds the ratios of their lengt
 cannot resolve; a grid holds their common factor, about which the evidence is wrong wherever f is smoother than draws of
 the process, or has a kink.
 
-Judged are kernels by the geometric mean of two errors in units of f: the leave-one-out error of single values, and the
-error of the average over the points of a theta, given all others. Single values are predicted well wherever points are
-dense, and averages wherever errors cancel; a kernel that does both well has the smallest error of integrals. Evidence
-and leave-one-out log density choose far worse: where f is analytic at most points, they prefer the kernel that is right
-about the many.
+Judged are kernels by the geometric mean of three errors in units of f: the leave-one-out error of single values, the
+error of the average over the points of a theta, given all others, and how far integrals at observed thetas move when
+single values are left out. Single values are predicted well wherever points are dense, and averages wherever errors
+cancel; a move is a residual times its weight in an integral, and ignores errors that integrals do not depend on.
+Evidence and leave-one-out log density choose far worse: where f is analytic at most points, they prefer the kernel that
+is right about the many.
 
 The best kernel is the estimate. Others that cannot be told apart from it, among them itself with shorter and longer
 lengthscales, disagree with it where data decide little: the weighted squares of their differences add to the variance.
@@ -89,7 +90,8 @@ class PooledPoints:
     standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
     shift + scale f. owners: (n,), the theta of each point, if they have any. places: (n,), the place of each point in
     a design that all thetas share, if they do. share: (n,), of the measures that each point stands for, where points
-    were chosen and crowd where f is hard; None where they were drawn.
+    were chosen and crowd where f is hard; None where they were drawn. integrals: the embeddings (M, n) of a kernel at
+    nodes (n, D), of integrals that kernels are judged by, too, if there are any.
     """
 
     u: Array
@@ -100,6 +102,7 @@ class PooledPoints:
     owners: Integers | None = None
     share: Array | None = None
     places: Integers | None = None
+    integrals: Callable[[Kernel, Array], Array] | None = None
 
     @property
     def n(self) -> int:
@@ -144,7 +147,7 @@ class PooledPoints:
 class KernelMember:
     """A kernel with all its lengthscales, and how well it explains f.
 
-    error: the geometric mean of two leave-one-out errors, see `judge`. residual: the first of them, relative to the
+    error: the geometric mean of leave-one-out errors, see `judge`. residual: the first of them, relative to the
     standard deviation of f at the theta of each point, without what the noise explains. noise: the noise variance of
     the values, in units of the amplitude.
     """
@@ -231,30 +234,30 @@ def takes_log_theta(kernel: Kernel) -> bool:
 
 
 def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0.0) -> KernelMember:
-    """The kernel with the geometric mean of the leave-one-out errors of single values and of the averages of thetas.
+    """The kernel with the geometric mean of its leave-one-out errors: of single values, averages and integrals.
 
-    Values are in units of the spread of f at their theta, averages in units of f. The second error is the first where
-    points have no thetas, fewer than three, or each its own.
+    Values are in units of the spread of f at their theta, averages over the points of a theta in units of f. Without
+    value i, whose residual is e_i, an integral in which it has the weight w_i moves by w_i e_i: the third error is the
+    root of sum_i (w_i e_i)^2. There is no second one where points have no thetas, fewer than three, or each its own.
     """
     try:
         process = ExactGP(kernel, points.u, points.f, jitter, noise).process
     except NotPositiveDefinite:
         return KernelMember(kernel, np.inf, np.inf, noise)
     share = np.ones(points.n) if points.share is None else points.share
-    owners = useful_groups(points.owners, points.n)
-    left_out = [] if owners is None else process.leave_groups_out(owners)
     single = _mean_square(process.residuals / points.spread, share)
     explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
     residual = float(np.sqrt(max(single - explained, 0.0)))
-    if not left_out:
-        return KernelMember(kernel, float(np.sqrt(single)), residual, noise)
-    rows, residuals = (
-        np.concatenate(parts) for parts in zip(*((each.rows, each.residuals) for each in left_out), strict=True)
-    )
-    counts = np.array([len(each.rows) for each in left_out])
-    starts = np.cumsum(counts) - counts
-    averaged = _mean_square(np.add.reduceat(residuals, starts) / counts[:, None], np.add.reduceat(share[rows], starts))
-    return KernelMember(kernel, float((single * averaged) ** 0.25), residual, noise)
+    squares = [single]
+    if (owners := useful_groups(points.owners, points.n)) is not None:
+        left_out = process.leave_groups_out(owners)
+        shares = np.array([np.sum(share[each.rows]) for each in left_out])
+        squares.append(_mean_square(np.stack([np.mean(each.residuals, axis=0) for each in left_out]), shares))
+    if points.integrals is not None:
+        weights = process.functionals(points.integrals(kernel, points.u)).weights
+        squares.append(float(np.mean(weights**2 @ process.residuals**2)))
+    error = float(np.prod(np.power(squares, 0.5 / len(squares))))
+    return KernelMember(kernel, error, residual, noise)
 
 
 def processes_of(
@@ -279,7 +282,7 @@ def _promising(
     families: Sequence[KernelFamily], points: PooledPoints, jitter: Jitter, options: Selection
 ) -> list[_Refine]:
     """For each family that is worth a second comparison, the function that makes it."""
-    first = points.thinned(options.screened)
+    first = replace(points.thinned(options.screened), integrals=None)  # many embeddings take long
     grids = [[judge(kernel, first, jitter).error for kernel in family.members()] for family in families]
     errors = [min(grid) for grid in grids]
     best = [i for i in np.argsort(errors, kind="stable") if errors[i] <= options.promising * min(errors)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
 from cbq.common import Array, Integers, evenly
 from cbq.embeddings import NoEmbedding, embed
-from cbq.embeddings.many import together
+from cbq.embeddings.many import Integrals, line_for, together
 from cbq.fit import Finding
 from cbq.gp import PooledPoints, takes_log_theta
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel, standard_kernels
@@ -32,11 +32,30 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
     rows, group = equal_rows(u)
     if samples.stochastic or len(rows) == len(u):
         places = _places(samples)
-        return PooledPoints(u, f, deviation, shift, scale, samples.owners, _shares(samples, u), places), []
+        share, integrals = _shares(samples, u), integrals_at_some(samples)
+        return PooledPoints(u, f, deviation, shift, scale, samples.owners, share, places, integrals), []
     averages = group_averages(f, group)
     share = _shares(samples, u[rows])
-    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, samples.owners[rows], share)
+    owners, integrals = samples.owners[rows], integrals_at_some(samples)
+    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, owners, share, integrals=integrals)
     return merged, _noise_findings(samples, float(np.max(np.abs(f - averages[group]))))
+
+
+def integrals_at_some(samples: Samples, most: int = 20) -> Callable[[Kernel, Array], Array] | None:
+    """The embeddings (M, n) of kernels at nodes (n, D), under the measures of up to `most` observed thetas.
+
+    None where points were chosen, as a theta is a mere label of a point then.
+    """
+    if samples.design == "adaptive":
+        return None
+    rows = evenly(samples.T, most)
+    theta = samples.theta[rows]
+
+    def embedded(kernel: Kernel, u: Array) -> Array:
+        measures = together([samples.measures[t] for t in rows])
+        return Integrals(kernel, measures, theta, line_for(kernel, measures, x=u[:, : samples.d])).mean(u)
+
+    return embedded
 
 
 def _places(samples: Samples) -> Integers | None:
