@@ -2,6 +2,7 @@
 
 Run: .venv/bin/python benchmarks/outcome.py [--seeds 20] [--problems NAME ...] [--runs 128] [--rivals] [--out PATH.json]
      .venv/bin/python benchmarks/outcome.py --speed
+     .venv/bin/python benchmarks/outcome.py --events --seeds 6
 
 The truth is brute force: f itself at 2^18 Sobol points of each of four thetas, 2^16 for one input. Asked for are the
 quantiles of 5%, 50% and 95%, the probabilities to exceed the values that are exceeded with probability 0.5, 0.1 and
@@ -11,7 +12,8 @@ interval of 95%. Errors of probabilities are absolute, those of quantiles in uni
 With `--rivals`, the probabilities are estimated from the same runs by two others: cbq.MOBQ fitted to the indicator of
 the event, and a Gaussian process of scikit-learn (Matern 5/2 or RBF with a lengthscale for each input, the likelier
 one; in standardised inputs) that is integrated in the same way. `--speed` times 100 probabilities at 10,000 thetas
-after a fit to 600 points.
+after a fit to 600 points. `--events` compares cbq.LatentBQ with cbq.MOBQ, which has bounds, where f is an event or a
+count.
 """
 
 from __future__ import annotations
@@ -260,6 +262,56 @@ def speed(thetas: int = 10_000, thresholds: int = 100) -> None:
         )
 
 
+def event_problems() -> dict[str, tuple[cbq.Problem, Callable[[Array], Array]]]:
+    """Problems whose f is an event or a count, with the mean of f at points x; X ~ N((theta, 0), I)."""
+
+    def chance(x: Array) -> Array:
+        return ndtr(x[:, 0] + np.sin(2 * x[:, 1]) - 1)
+
+    def rate(x: Array) -> Array:
+        return np.exp(0.5 * x[:, 0] + 0.3 * x[:, 1])
+
+    def curved(x: Array) -> Array:
+        return 1.0 * (x[:, 0] + 0.5 * x[:, 1] ** 2 > 1.0)
+
+    def rare(x: Array) -> Array:
+        return 1.0 * (x[:, 0] + x[:, 1] > 3.0)
+
+    def random_event(x: Array, theta: Array, rng: np.random.Generator) -> Array:
+        return 1.0 * (rng.random(len(x)) < chance(x))
+
+    def random_count(x: Array, theta: Array, rng: np.random.Generator) -> Array:
+        return 1.0 * rng.poisson(rate(x))
+
+    return {
+        "event": (_shifted(lambda x, theta: curved(x), 2, bounds=(0.0, 1.0)), curved),
+        "rare event": (_shifted(lambda x, theta: rare(x), 2, bounds=(0.0, 1.0)), rare),
+        "random event": (_shifted(random_event, 2, stochastic=True, bounds=(0.0, 1.0)), chance),
+        "count": (_shifted(random_count, 2, stochastic=True, bounds=(0.0, np.inf)), rate),
+    }
+
+
+def events(seeds: int, runs: int) -> None:
+    """Print the errors, coverage and widths of both estimators, averaged over seeds."""
+    theta, points = np.linspace(-1.0, 1.0, 9)[:, None], Sobol(2, rng=1).random(2**16)
+    print("| problem | estimator | error | covered | width | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    for name, (problem, mean) in event_problems().items():
+        truth = np.array([np.mean(mean(problem.family(each).transport(points))) for each in theta])
+        for estimator in (cbq.MOBQ(), cbq.LatentBQ()):
+            found = []
+            for seed in range(seeds):
+                samples = problem.collect(runs // 8, 8, rng=seed, design="sobol")
+                began = process_time()
+                with warnings.catch_warnings(action="ignore", category=cbq.FitWarning):
+                    fit = estimator.fit(samples)
+                low, high = fit.interval(theta)
+                error = _rmse(fit.predict(theta), truth)
+                covered, width = share_inside(low, truth, high), float(np.mean(high - low))
+                found.append((error, covered, width, process_time() - began))
+            cells = " | ".join(f"{each:.2g}" for each in np.mean(found, axis=0))
+            print(f"| {name} | {type(estimator).__name__} | {cells} |", flush=True)
+
+
 def main() -> None:
     """Print the run record and the table."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
@@ -268,12 +320,16 @@ def main() -> None:
     parser.add_argument("--runs", type=positive_integer, default=128, help="runs of f (default 128)")
     parser.add_argument("--rivals", action="store_true", help="also an indicator fit and scikit-learn")
     parser.add_argument("--speed", action="store_true", help="time many thetas instead")
+    parser.add_argument("--events", action="store_true", help="compare estimators of events and counts instead")
     parser.add_argument("--out", type=Path, help="a file for the scores of all seeds")
     parser.add_argument("--workers", type=positive_integer, default=2, help="processes (default 2)")
     options = parser.parse_args()
     record = print_record()
     if options.speed:
         speed()
+        return
+    if options.events:
+        events(options.seeds, options.runs)
         return
     jobs = [(name, options.runs, seed, options.rivals) for seed in range(options.seeds) for name in options.problems]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in options.problems}
