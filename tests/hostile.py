@@ -371,6 +371,9 @@ VALID: dict[str, Callable[[], Any]] = {
     "compare.methods": lambda: {"LSMC": cbq.LSMC()},
     "n": lambda: 3,
     "evppi.n": lambda: 64,
+    "voi.evppi.n": lambda: None,  # for a fit, as is design
+    "voi.evppi.design": lambda: None,
+    "voi.evppi.inputs": lambda: psa_table()["inputs"],
     "expected_loss.n": lambda: 64,
     "nested_expectation.n": lambda: 64,
     "conditional_value_at_risk.n": lambda: 1024,

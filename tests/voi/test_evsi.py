@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate
 from scipy.special import ndtr
-from scipy.stats import betabinom, binom, norm, poisson
+from scipy.stats import beta, betabinom, binom, norm, poisson
 
 import cbq
 from cbq.voi import studies
@@ -519,3 +519,70 @@ def test_names_of_studies_in_r_are_aliases():
     assert studies.as_study("binary") == studies.as_study("Trial_Binary") == studies.Binomial()
     with pytest.raises(TypeError, match=r"such as Binomial\(\) or Normal\(sd=2.0\)"):
         studies.as_study("normal_known")
+
+
+# --- a trial of two arms, from the risk in one of them and the odds ratio
+
+WORTH, PRICE_OF_DRUG = 10.0, 0.75
+RISK, LOG_ODDS = (12.0, 28.0), (-0.4, 0.35)  # a beta and a normal distribution
+
+
+def with_odds(p, ratio):
+    return p * ratio / (1 - p + p * ratio)
+
+
+def two_arm_table(rows, seed):
+    rng = np.random.default_rng(seed)
+    p, ratio = rng.beta(*RISK, rows), np.exp(rng.normal(*LOG_ODDS, rows))
+    gain = WORTH * (p - with_odds(p, ratio)) - PRICE_OF_DRUG
+    return {"old": 0 * p, "new": gain + 0.3 * rng.standard_normal(rows)}, {"p": p, "ratio": ratio}
+
+
+def two_arm_evsi(n, nodes=60):
+    """By Bayes' rule for each pair of counts, on a grid of quantiles of both inputs."""
+    u = (np.arange(nodes) + 0.5) / nodes
+    p, ratio = np.meshgrid(beta.ppf(u, *RISK), np.exp(norm.ppf(u, *LOG_ODDS)), indexing="ij")
+    p, treated = p.ravel(), with_odds(p, ratio).ravel()
+    gain, y = WORTH * (p - treated) - PRICE_OF_DRUG, np.arange(n + 1)[:, None]
+    one, other = binom.pmf(y, n, p), binom.pmf(y, n, treated)
+    return float(np.sum(np.maximum((one * gain) @ other.T, 0)) / nodes**2 - max(np.mean(gain), 0))
+
+
+def test_a_trial_of_two_arms_against_bayes_rule():
+    outputs, inputs = two_arm_table(3000, 1)
+    study = studies.TwoArm(ratio="odds")
+    found = cbq.evsi(outputs, inputs, ["p", "ratio"], study, sizes=[10, 30, 100, 200])
+    assert [row.participants for row in found.rows] == [20, 60, 200, 400]  # in both arms
+    for row in found.rows:
+        assert abs(row.evsi - two_arm_evsi(row.size)) < 3 * row.se
+
+
+@pytest.mark.parametrize(
+    "study", [studies.TwoArm(), studies.TwoArm(studies.Poisson(2.0)), studies.TwoArm(studies.Survival(1.5))]
+)
+def test_a_ratio_multiplies_the_baseline(study):
+    base, ratio = np.full(4000, 0.3), np.full(4000, 1.5)
+    (found,) = study.summaries({"p": base, "ratio": ratio}, [40], np.random.default_rng(0))
+    (expected,) = study.end_point.summaries({"p": base, "q": base * ratio}, [40], np.random.default_rng(0))
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: studies.TwoArm(studies.Normal(1.0)), r"end_point must be Binomial\(\), Poisson"),
+        (lambda: studies.TwoArm(studies.Poisson(), ratio="odds"), "'odds' of a Binomial"),
+        (lambda: studies.TwoArm().check({"p": np.ones(1)}), "pars must be a baseline and a ratio"),
+        (lambda: studies.TwoArm().check({"p": np.ones(1), "r": np.zeros(1)}), "'r' of inputs must be a ratio"),
+        (lambda: studies.TwoArm().check({"p": np.full(1, 0.8), "r": np.full(1, 2.0)}), "'p times r' .* a probability"),
+    ],
+)
+def test_bad_trials_of_two_arms_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_participants_of_all_arms_of_a_custom_study_count():
+    assert studies.Custom(lambda row, n, rng: 0.0, arms=2).participants(50, 2) == 100
+    with pytest.raises((ValueError, TypeError), match="arms must be"):
+        studies.Custom(lambda row, n, rng: 0.0, arms=0)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, ndtr, pdtr
 
-from cbq.common import Array, as_array, called, finite, flag, is_number, listed, named, number, shown
+from cbq.common import Array, as_array, called, finite, flag, is_number, listed, named, number, shown, whole
 
-__all__ = ["BinomialCount", "Custom", "Normal", "PoissonCount", "Study", "Survival", "Trial"]
+__all__ = ["BinomialCount", "Custom", "Normal", "PoissonCount", "Study", "Survival", "Trial", "TwoArm"]
 
 Columns = Mapping[str, Array]  # inputs (N,) by name
 MAX_CELLS = 512  # of the results of a study: larger numbers of events are grouped, and means rounded
@@ -319,12 +319,64 @@ class Trial(Study):
 
 
 @dataclass(frozen=True)
+class TwoArm(Study):
+    """A trial of `size` participants in each of two arms, about a baseline and the ratio between the arms.
+
+    The first input is the risk or the rate of events in the control arm, the second the ratio of the other arm to it.
+
+    end_point : Binomial(), Poisson(...) or Survival(...), the study in each arm.
+    ratio : "odds" or "risk", of a Binomial; of rates, or hazards, otherwise.
+
+    Examples
+    --------
+    >>> cbq.voi.studies.TwoArm(ratio="odds").participants(50, 2)
+    100.0
+    """
+
+    end_point: Study = Binomial()
+    ratio: str = "risk"
+
+    def __post_init__(self) -> None:
+        kinds = ("risk", "odds") if isinstance(self.end_point, Binomial) else ("risk",)
+        if not isinstance(self.end_point, Binomial | Poisson | Survival) or self.ratio not in kinds:
+            raise ValueError(
+                f"end_point must be Binomial(), Poisson(...) or Survival(...), and ratio 'risk', or 'odds' of a "
+                f"Binomial, but they are {shown(self.end_point)} and {shown(self.ratio)}."
+            )
+
+    def participants(self, size: int, pars: int) -> float:
+        """See `Study`."""
+        return 2.0 * size
+
+    def check(self, columns: Columns) -> None:
+        """See `Study`."""
+        if len(columns) != 2:
+            raise ValueError(f"pars must be a baseline and a ratio for this study, but they are {listed(columns)}.")
+        _check_values(columns, list(columns)[1:], "a ratio", lambda ratio: ratio > 0, "above 0")
+        self.end_point.check(dict(list(columns.items())[:1]))
+        self.end_point.check(self._arms(columns))
+
+    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
+        """See `Study`."""
+        return self.end_point.summaries(self._arms(columns), sizes, rng)
+
+    def _arms(self, columns: Columns) -> dict[str, Array]:
+        """The risk or the rate (N,) in each arm."""
+        (name, base), (other, ratio) = columns.items()
+        treated = base * ratio
+        if self.ratio == "odds":  # p / (1 - p) is multiplied by the ratio
+            treated = treated / (1.0 - base + treated)
+        return {name: base, f"{name} times {other}": treated}
+
+
+@dataclass(frozen=True)
 class Custom(Study):
     """A study of your own: `simulate(row, n, rng)` returns a summary (q,) of the results of n participants.
 
     simulate : row is a mapping from the names of the inputs to their values in one row of the table. The summary should
         hold all that those who analyse the study would use, such as estimates and counts, in few numbers.
     vectorised : whether it takes all rows at once: row then maps to arrays (N,), and the result is (N, q) or (N,).
+    arms : the number of groups of n participants, all of which cost money in `cbq.enbs`.
 
     Examples
     --------
@@ -336,18 +388,20 @@ class Custom(Study):
 
     simulate: Callable[[Any, int, np.random.Generator], Any]
     vectorised: bool = False
+    arms: int = 1
 
     def __post_init__(self) -> None:
         if not callable(self.simulate):
             raise TypeError(f"simulate must be a function of row, n and rng, but it is {shown(self.simulate)}.")
         flag(self.vectorised, "vectorised")
+        object.__setattr__(self, "arms", whole(self.arms, "arms", 1))
 
     def __repr__(self) -> str:
-        return f"Custom(simulate={named(self.simulate)}, vectorised={self.vectorised})"
+        return f"Custom(simulate={named(self.simulate)}, vectorised={self.vectorised}, arms={self.arms})"
 
     def participants(self, size: int, pars: int) -> float:
         """See `Study`."""
-        return float(size)
+        return float(size * self.arms)
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
         """See `Study`."""
