@@ -516,8 +516,8 @@ def test_the_program_prints_and_writes_the_same_as_the_library(tmp_path):
 
 
 def test_names_of_studies_in_r_are_aliases():
-    assert studies.as_study("binary") == studies.as_study("Trial_Binary") == studies.Binomial()
-    with pytest.raises(TypeError, match=r"such as Binomial\(\) or Normal\(sd=2.0\)"):
+    assert studies.as_study("binary") == studies.as_study("Trial_Binary") == studies.BinomialCount()
+    with pytest.raises(TypeError, match=r"such as BinomialCount\(\) or Normal\(sd=2.0\)"):
         studies.as_study("normal_known")
 
 
@@ -558,7 +558,7 @@ def test_a_trial_of_two_arms_against_bayes_rule():
 
 
 @pytest.mark.parametrize(
-    "study", [studies.TwoArm(), studies.TwoArm(studies.Poisson(2.0)), studies.TwoArm(studies.Survival(1.5))]
+    "study", [studies.TwoArm(), studies.TwoArm(studies.PoissonCount(2.0)), studies.TwoArm(studies.Survival(1.5))]
 )
 def test_a_ratio_multiplies_the_baseline(study):
     base, ratio = np.full(4000, 0.3), np.full(4000, 1.5)
@@ -570,8 +570,8 @@ def test_a_ratio_multiplies_the_baseline(study):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: studies.TwoArm(studies.Normal(1.0)), r"end_point must be Binomial\(\), Poisson"),
-        (lambda: studies.TwoArm(studies.Poisson(), ratio="odds"), "'odds' of a Binomial"),
+        (lambda: studies.TwoArm(studies.Normal(1.0)), r"end_point must be BinomialCount"),
+        (lambda: studies.TwoArm(studies.PoissonCount(), ratio="odds"), "'odds' of a BinomialCount"),
         (lambda: studies.TwoArm().check({"p": np.ones(1)}), "pars must be a baseline and a ratio"),
         (lambda: studies.TwoArm().check({"p": np.ones(1), "r": np.zeros(1)}), "'r' of inputs must be a ratio"),
         (lambda: studies.TwoArm().check({"p": np.full(1, 0.8), "r": np.full(1, 2.0)}), "'p times r' .* a probability"),

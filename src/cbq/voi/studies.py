@@ -324,8 +324,8 @@ class TwoArm(Study):
 
     The first input is the risk or the rate of events in the control arm, the second the ratio of the other arm to it.
 
-    end_point : Binomial(), Poisson(...) or Survival(...), the study in each arm.
-    ratio : "odds" or "risk", of a Binomial; of rates, or hazards, otherwise.
+    end_point : BinomialCount(), PoissonCount(...) or Survival(...), the study in each arm.
+    ratio : "odds" or "risk", of a BinomialCount; of rates, or hazards, otherwise.
 
     Examples
     --------
@@ -333,15 +333,15 @@ class TwoArm(Study):
     100.0
     """
 
-    end_point: Study = Binomial()
+    end_point: Study = BinomialCount()
     ratio: str = "risk"
 
     def __post_init__(self) -> None:
-        kinds = ("risk", "odds") if isinstance(self.end_point, Binomial) else ("risk",)
-        if not isinstance(self.end_point, Binomial | Poisson | Survival) or self.ratio not in kinds:
+        kinds = ("risk", "odds") if isinstance(self.end_point, BinomialCount) else ("risk",)
+        if not isinstance(self.end_point, BinomialCount | PoissonCount | Survival) or self.ratio not in kinds:
             raise ValueError(
-                f"end_point must be Binomial(), Poisson(...) or Survival(...), and ratio 'risk', or 'odds' of a "
-                f"Binomial, but they are {shown(self.end_point)} and {shown(self.ratio)}."
+                f"end_point must be BinomialCount(), PoissonCount(...) or Survival(...), and ratio 'risk', or 'odds' of "
+                f"a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
             )
 
     def participants(self, size: int, pars: int) -> float:
