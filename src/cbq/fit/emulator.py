@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cbq.fit.base import Fit
 
 
-class Values(Protocol):
+class ValueDistributions(Protocol):
     """The distributions of values of f, of each output."""
 
     def __call__(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
@@ -53,7 +53,7 @@ class Emulator:
 
     fit: Fit
     samples: Samples
-    values: Values
+    values: ValueDistributions
     noise_std: Array  # (C,), of one run; zero unless f is random
 
     def predict(
