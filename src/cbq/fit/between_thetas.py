@@ -43,7 +43,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerWithReach:
+class NodeAnswer:
     """K values at a theta, how far their intervals reach below and above, and errors that do not matter, each (K,)."""
 
     value: Array
@@ -54,7 +54,7 @@ class AnswerWithReach:
 
 def answers_at(
     theta: Array,
-    answer: Callable[[int], AnswerWithReach],
+    answer: Callable[[int], NodeAnswer],
     options: Interpolation,
     report: Report,
     scale: Callable[[Array], Array] = np.asarray,
@@ -70,9 +70,9 @@ def answers_at(
     M, q = len(rows), place.shape[1]
     first = max(options.first, 4 * (q + 1))
     order = np.arange(M) if first + options.checked >= M else _spread_out(place)
-    found: list[AnswerWithReach] = []
+    found: list[NodeAnswer] = []
 
-    def computed(n: int) -> list[AnswerWithReach]:
+    def computed(n: int) -> list[NodeAnswer]:
         for i in order[len(found) : n]:
             found.append(answer(int(rows[i])))
             report(len(found), M)
@@ -100,7 +100,7 @@ def answers_at(
 def _between(
     place: Array,
     nodes: Integers,
-    found: list[AnswerWithReach],
+    found: list[NodeAnswer],
     values: Array,
     back: Callable[[Array], Array],
     error: Array,

@@ -82,7 +82,7 @@ class Marginals:
 
 
 @dataclass(frozen=True, eq=False)
-class Realisations:
+class OutcomeDraws:
     """Draws of f at n points: means (size, n), standard deviations (size, n) around them, and values (size, n)."""
 
     weights: Array

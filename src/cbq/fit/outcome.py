@@ -39,10 +39,10 @@ from cbq.common import (
     reporting,
     shown,
 )
-from cbq.fit.between_thetas import AnswerWithReach, Interpolation, answers_at
+from cbq.fit.between_thetas import Interpolation, NodeAnswer, answers_at
 from cbq.fit.emulator import Emulator
 from cbq.fit.importance import WeightedPoints
-from cbq.fit.mixtures import Marginals, Realisations, snapped
+from cbq.fit.mixtures import Marginals, OutcomeDraws, snapped
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
 from cbq.plotting import Drawn, Figure
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 Of = Literal["run", "mean"]
 Triple = tuple[Array, Array, Array]
 Functional = Callable[[Marginals, Array], Array]
-DrawnFunctional = Callable[[Realisations, Array], Array]
+DrawnFunctional = Callable[[OutcomeDraws, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ OPTIONS = OutcomeOptions()
 
 
 @dataclass(eq=False)
-class Values:
+class MeasureValues:
     """All outputs of f at points x (n, d) of the measure of one theta (p,).
 
     rows: of each Sobol sequence; none for a discrete measure. whole: of each output. noise2: (C,), of one run.
@@ -161,7 +161,7 @@ class Values:
         return chosen, weights[chosen] / share[chosen]
 
     @cached_property
-    def draws(self) -> tuple[Realisations, ...]:
+    def draws(self) -> tuple[OutcomeDraws, ...]:
         """Draws of each output at these points."""
         options, rng, (rows, weights) = self.options, deepcopy(self.rng), self.drawn
         paths = self.emulator.paths(self.x[rows], self.theta, options.few, options.draws, rng)
@@ -172,7 +172,7 @@ class Values:
             reach = np.multiply.outer(np.maximum(np.sqrt(paths.factors2), 1.0), self.reach[rows, c])
             moved, left = snapped(paths.moved[..., c], left, self.atoms[c], reach)
             values = np.clip(moved + left * normal, each.low, each.high)
-            found.append(Realisations(weights, moved, left, values, each.low, each.high))
+            found.append(OutcomeDraws(weights, moved, left, values, each.low, each.high))
         return tuple(found)
 
     def possible(
@@ -231,7 +231,7 @@ class Outcome(ArrayTable, Drawn):
     options: OutcomeOptions
     _seed: np.random.Generator
     _progress: Progress
-    _kept: dict[int, Values] = field(default_factory=dict)
+    _kept: dict[int, MeasureValues] = field(default_factory=dict)
     _given: Sequence[WeightedPoints] | None = None  # points of each measure, if they are not from Sobol sequences
 
     @classmethod
@@ -277,7 +277,7 @@ class Outcome(ArrayTable, Drawn):
 
     def var(self, level: float | None = None) -> Array | Triple:
         """The variance."""
-        return self._answer(None, "", Marginals.variance, Realisations.variance, level, least=0.0)
+        return self._answer(None, "", Marginals.variance, OutcomeDraws.variance, level, least=0.0)
 
     def std(self, level: float | None = None) -> Array | Triple:
         """The standard deviation."""
@@ -289,7 +289,7 @@ class Outcome(ArrayTable, Drawn):
 
     def cdf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f is at most c, a number or (K,)."""
-        return self._answer(finite(c, "c"), "c", Marginals.cdf, Realisations.cdf, level, least=0.0, most=1.0)
+        return self._answer(finite(c, "c"), "c", Marginals.cdf, OutcomeDraws.cdf, level, least=0.0, most=1.0)
 
     def sf(self, c: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The probability that f exceeds c, a number or (K,)."""
@@ -298,11 +298,11 @@ class Outcome(ArrayTable, Drawn):
 
     def ppf(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The quantiles: f is at most this with probability q, a number in (0, 1) or (K,)."""
-        return self._answer(_shares(q, "q"), "q", Marginals.ppf, Realisations.ppf, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.ppf, OutcomeDraws.ppf, level)
 
     def expected_shortfall(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The mean of f over its largest 1 - q outcomes, for q in (0, 1) or (K,): of losses, the conditional VaR."""
-        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, Realisations.shortfall, level)
+        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, OutcomeDraws.shortfall, level)
 
     def interval(self, share: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds this share of the outcomes, each (M,) or (M, C)."""
@@ -330,7 +330,7 @@ class Outcome(ArrayTable, Drawn):
         tail = None if level is None else 0.5 * (1 - between_0_and_1(level, "level"))
         root = symmetric_root(self.fit.correlation)
 
-        def answer(values: Values) -> tuple[Array, Array | None]:
+        def answer(values: MeasureValues) -> tuple[Array, Array | None]:
             whole = values.whole
             normal = np.random.default_rng(0).standard_normal((*whole[0].std.shape, len(whole))) @ root
             at_all = np.stack([each.mean + each.std * normal[..., c] for c, each in enumerate(whole)], axis=-1)
@@ -410,7 +410,7 @@ class Outcome(ArrayTable, Drawn):
         """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
         return sobol_sequences(self.fit.emulator.samples.d, self.size, self.options.sequences, deepcopy(self._seed))
 
-    def _values(self, m: int) -> Values:
+    def _values(self, m: int) -> MeasureValues:
         """The values at theta m: kept where there is room, otherwise made again when asked for."""
         if (found := self._kept.get(m)) is not None:
             return found
@@ -427,7 +427,7 @@ class Outcome(ArrayTable, Drawn):
         for c, (low, high) in enumerate(self._bounds.T.tolist()):
             mean, std = snapped(means[:, c], np.sqrt(variances[..., c] + noise2[c]), atoms[c], reach[:, c])
             whole.append(Marginals(weights, mean, std, low, high))
-        found = Values(emulator, theta, x, rows, tuple(whole), noise2, atoms, reach, self.options, self._seed)
+        found = MeasureValues(emulator, theta, x, rows, tuple(whole), noise2, atoms, reach, self.options, self._seed)
         numbers = (4 * len(x) + 3 * self.options.draws * self.options.drawn) * len(whole)
         if len(self._kept) < self.options.kept // numbers:
             self._kept[m] = found
@@ -450,7 +450,7 @@ class Outcome(ArrayTable, Drawn):
         asked, C = np.zeros(1) if at is None else np.atleast_1d(at), self.fit.C or 1
         level = None if level is None else between_0_and_1(level, "level")
 
-        def answer(values: Values) -> tuple[Array, Array | None]:
+        def answer(values: MeasureValues) -> tuple[Array, Array | None]:
             estimate = np.stack([of_f(each, asked) for each in values.whole], axis=-1)  # (K, C)
             if level is None:
                 return estimate.ravel(), None
@@ -468,7 +468,7 @@ class Outcome(ArrayTable, Drawn):
 
     def _at_all(
         self,
-        answer: Callable[[Values], tuple[Array, Array | None]],
+        answer: Callable[[MeasureValues], tuple[Array, Array | None]],
         level: float | None,
         least: float,
         most: float,
@@ -477,7 +477,7 @@ class Outcome(ArrayTable, Drawn):
         are_probabilities = (least, most) == (0.0, 1.0)
         n = self.size
 
-        def answered(m: int) -> AnswerWithReach:
+        def answered(m: int) -> NodeAnswer:
             values = self._values(m)
             estimate, possible = answer(values)
             below = above = np.zeros(len(estimate))
@@ -489,7 +489,7 @@ class Outcome(ArrayTable, Drawn):
             else:
                 std = [np.sqrt((each.mean - each.mean @ each.weights) ** 2 @ each.weights) for each in values.whole]
                 spread = np.tile(std, len(estimate) // len(std))
-            return AnswerWithReach(estimate, below, above, spread / np.sqrt(n))
+            return NodeAnswer(estimate, below, above, spread / np.sqrt(n))
 
         def scaled(p: Array) -> Array:
             return np.asarray(ndtri(np.clip(p, 0.1 / n, 1 - 0.1 / n)))

@@ -340,8 +340,8 @@ class TwoArm(Study):
         kinds = ("risk", "odds") if isinstance(self.end_point, BinomialCount) else ("risk",)
         if not isinstance(self.end_point, BinomialCount | PoissonCount | Survival) or self.ratio not in kinds:
             raise ValueError(
-                f"end_point must be BinomialCount(), PoissonCount(...) or Survival(...), and ratio 'risk', or 'odds' of "
-                f"a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
+                f"end_point must be BinomialCount(), PoissonCount(...) or Survival(...), and ratio 'risk', or 'odds' "
+                f"of a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
             )
 
     def participants(self, size: int, pars: int) -> float:
