@@ -36,10 +36,12 @@ from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, S
 from cbq.gp.process import FLAT, ZERO, Process
 from cbq.gp.quadrature import (
     BayesianQuadrature,
+    Evidence,
     GPData,
     KernelEvidence,
     Result,
     evidence_and_gradient,
+    evidence_only,
     explain,
     integrate,
 )
@@ -69,6 +71,7 @@ __all__ = [
     "Calibration",
     "CandidateKernel",
     "Embedded",
+    "Evidence",
     "ExactGP",
     "GPData",
     "GPPrior",
@@ -103,6 +106,7 @@ __all__ = [
     "disagreement",
     "enough_landmarks",
     "evidence_and_gradient",
+    "evidence_only",
     "explain",
     "fit_lengthscales",
     "fit_priors",
