@@ -15,7 +15,7 @@ search: the algorithms that look for hyperparameters.
 """
 
 from cbq.gp.acquisition import Gain, disagreement
-from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude
+from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude, relative_errors
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.heteroscedastic import (
     MAX_EXACT_NODES,
@@ -119,6 +119,7 @@ __all__ = [
     "moved_amplitude",
     "polynomial_basis",
     "processes_of",
+    "relative_errors",
     "takes_log_theta",
     "theta_gp",
 ]

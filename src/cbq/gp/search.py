@@ -80,8 +80,8 @@ def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stoppi
 def descend(objective: Callable[[float], float], start: float, step: float, *, least: float = 0.01) -> float:
     """The argument of a minimum of a positive objective downhill from `start`, by equal steps.
 
-    least: the share of the value by which a step must lower it. A rough kernel whose lengthscale grows tends to a limit,
-    and the search would go on for twenty steps that change nothing.
+    least: the share of the value by which a step must lower it. A rough kernel whose lengthscale grows tends to a
+    limit, and the search would go on for twenty steps that change nothing.
     """
     at, best = start, objective(start)
     for move in (step, -step):
