@@ -14,6 +14,7 @@ from cbq.fit.findings import (
     few_thetas,
     for_some,
     shared_design,
+    unlearnt_over_theta,
     warn_of,
 )
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails

@@ -140,6 +140,17 @@ def few_thetas(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("few thetas", text),)
 
 
+def unlearnt_over_theta(learnt: bool) -> tuple[Finding, ...]:
+    """A finding where the observed thetas do not predict each other."""
+    if learnt:
+        return ()
+    text = (
+        "a theta that is left out is predicted from all others hardly better than by their mean: I may vary between "
+        "the thetas in ways that they do not show."
+    )
+    return (Finding("few thetas", text),)
+
+
 def few_points_each(samples: Samples, counts: Integers) -> tuple[Finding, ...]:
     """A finding where most thetas use too few points, counts (T,), to learn f at a theta.
 

@@ -15,7 +15,7 @@ search: the algorithms that look for hyperparameters.
 """
 
 from cbq.gp.acquisition import Gain, disagreement
-from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude
+from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude, relative_errors
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.heteroscedastic import (
     MAX_EXACT_NODES,
@@ -36,10 +36,12 @@ from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, S
 from cbq.gp.process import FLAT, ZERO, Process
 from cbq.gp.quadrature import (
     BayesianQuadrature,
+    Evidence,
     GPData,
     KernelEvidence,
     Result,
     evidence_and_gradient,
+    evidence_only,
     explain,
     integrate,
 )
@@ -69,6 +71,7 @@ __all__ = [
     "Calibration",
     "CandidateKernel",
     "Embedded",
+    "Evidence",
     "ExactGP",
     "GPData",
     "GPPrior",
@@ -103,6 +106,7 @@ __all__ = [
     "disagreement",
     "enough_landmarks",
     "evidence_and_gradient",
+    "evidence_only",
     "explain",
     "fit_lengthscales",
     "fit_priors",
@@ -115,6 +119,7 @@ __all__ = [
     "moved_amplitude",
     "polynomial_basis",
     "processes_of",
+    "relative_errors",
     "takes_log_theta",
     "theta_gp",
 ]

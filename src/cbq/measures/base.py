@@ -155,7 +155,7 @@ class Measure(Immutable, ABC):
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
         """The shape of n draws from each measure; raise if they exceed the memory."""
         shape = (*self.batch_shape, count(n), self.dim)
-        require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
+        require_memory(math.prod(shape), f"n = {n} draws from {type(self).__name__}", "draw fewer at a time")
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:

@@ -182,7 +182,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
             calibrated_by=self.calibration,
             settings=settings(self),
             findings=findings,
-            processes=processes,
+            made=(points, processes),
         )
 
     def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, Part, PooledFit
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, Part, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.fit import N_WANTED, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
@@ -186,14 +186,18 @@ class MOBQFit(PooledFit):
     _points: PooledPoints
     _parts: list[list[_Part]]  # type: ignore[assignment]
 
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
-        self._points, _ = pooled_points(self.samples)
+    def _set_processes(self, made: Made | None) -> None:
+        self._points = pooled_points(self.samples)[0] if made is None else made[0]
         with self._threads():
             measures = together(self.samples.measures)
-            processes = made or [
-                processes_of(group.chosen, self._points.outputs(group.outputs), group.landmarks, self.jitter)
-                for group in self.groups
-            ]
+            processes = (
+                [
+                    processes_of(each.chosen, self._points.outputs(each.outputs), each.landmarks, self.jitter)
+                    for each in self.groups
+                ]
+                if made is None
+                else made[1]
+            )
             self._parts = [
                 [
                     _Part(
