@@ -14,9 +14,9 @@ from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.nested import Answer, Evppi, ValueAtRisk
+from cbq.measures.points import sobol
+from cbq.nested import Answer, Evppi, TailRisk
 from cbq.nested.risk import quantile, step_quantile, tail_mean
-from cbq.runs.draws import sobol
 from refusals import refusals
 
 STANDARD = Gaussian(0.0, 1.0)
@@ -501,7 +501,7 @@ def test_the_entropy_of_a_density_is_an_integral_that_is_finite_at_zero():
 def test_a_value_at_risk_has_the_mean_of_its_tail_from_the_same_draws():
     found = cbq.value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
     tail = cbq.conditional_value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
-    assert isinstance(found, ValueAtRisk)
+    assert isinstance(found, TailRisk)
     assert (found.tail.estimate, found.tail.std) == (tail.estimate, tail.std)
     assert_array_equal(found.tail.draws, tail.draws)
 

@@ -54,7 +54,7 @@ from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cbq.fit.best import Best, Constraints
+    from cbq.fit.best import BestTheta, Constraints
     from cbq.fit.diagnostics import Diagnostic
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
@@ -590,7 +590,7 @@ class Fit(Immutable, ABC):
         level: float = 0.95,
         size: int = 2000,
         rng: np.random.Generator | int = 0,
-    ) -> Best:
+    ) -> BestTheta:
         """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
 
         prior_or_bounds : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by

@@ -31,7 +31,7 @@ NEAR = 0.01  # the default epsilon, relative to the range of the mean
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Best(ArrayTable):
+class BestTheta(ArrayTable):
     """The theta with the best I, and the thetas that may be best: a row for each, the likeliest first.
 
     theta : (p,), with the best mean among those that satisfy the constraints with probability `level`.
@@ -69,7 +69,7 @@ class Best(ArrayTable):
     def __repr__(self) -> str:
         at, ends = self.names.at("theta", self.theta), f"{self.interval[0]:.5g} to {self.interval[1]:.5g}"
         return (
-            f"Best({at}, value={self.value:.5g}, {ends} with probability {self.level:g}; within {self.epsilon:.3g} of "
+            f"BestTheta({at}, value={self.value:.5g}, {ends} with probability {self.level:g}; within {self.epsilon:.3g} of "
             f"the best with probability {self.probability:.3g}; expected regret {self.expected_regret:.3g}; "
             f"as good may be {self.names.ranges('theta', self.credible_set)})"
         )
@@ -87,7 +87,7 @@ def find_best(
     level: float,
     size: int,
     rng: np.random.Generator | int,
-) -> Best:
+) -> BestTheta:
     """The best theta of a fit; `Fit.best` explains the arguments."""
     warns, fit = not fit._is_quiet, fit._quiet
     sign, level = (1.0 if flag(maximize, "maximize") else -1.0), between_0_and_1(level, "level")
@@ -127,7 +127,7 @@ def find_best(
     low, high = (float(_of(end, c)[0]) for end in fit.interval(candidates[[chosen]], level))
     if warns:
         warn_of(fit._beyond_findings(candidates[order]))
-    return Best(
+    return BestTheta(
         theta=candidates[chosen],
         value=float(sign * mean[chosen]),
         interval=(low, high),

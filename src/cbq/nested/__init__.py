@@ -3,12 +3,12 @@
 from cbq.nested.answer import Answer, number_or_array
 from cbq.nested.decisions import Decisions, Evppi, Name, evppi, is_list, make_decisions, positions
 from cbq.nested.expectation import expected_loss, nested_expectation
-from cbq.nested.risk import ValueAtRisk, conditional_value_at_risk, value_at_risk
+from cbq.nested.risk import TailRisk, conditional_value_at_risk, value_at_risk
 
 __all__ = [
     "Answer",
     "Evppi",
-    "ValueAtRisk",
+    "TailRisk",
     "conditional_value_at_risk",
     "evppi",
     "expected_loss",

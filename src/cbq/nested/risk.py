@@ -20,7 +20,7 @@ ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ValueAtRisk(Answer):
+class TailRisk(Answer):
     """The value at risk, see `Answer`; and from the same draws of I, the mean loss beyond it.
 
     tail : the conditional value at risk.
@@ -47,7 +47,7 @@ def value_at_risk(
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
     progress: Progress = False,
-) -> ValueAtRisk:
+) -> TailRisk:
     """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta, and the mean of its tail.
 
     Parameters
@@ -84,7 +84,7 @@ def value_at_risk(
 
     posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
     result = posterior.answer(functional, at_mean, findings)
-    return ValueAtRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
+    return TailRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
 
 
 def conditional_value_at_risk(

@@ -24,7 +24,7 @@ from cbq.common import Array, finite, is_whole, shown
 from cbq.fit import Marginals, Outcome, Triple
 from cbq.samples import Names
 
-WIDTHS = ("atol", "rtol", "relative")
+WIDTHS = ("tolerance", "rtol", "relative")
 ROUNDING = 1e-15  # of a probability: 1 - P(f <= c) is not known better
 
 
@@ -32,11 +32,11 @@ ROUNDING = 1e-15  # of a probability: 1 - P(f <= c) is not known better
 class Estimand(ABC):
     """A property of the distribution of f under P_theta, and the half-width of its interval that is wanted.
 
-    atol : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None: no
+    tolerance : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None: no
     such goal. output : the number or the name of the output of f, if it has several.
     """
 
-    atol: float | None = None
+    tolerance: float | None = None
     rtol: float | None = None
     relative: float | None = None
     output: int | str | None = None
@@ -112,7 +112,7 @@ class Estimand(ABC):
 class Mean(Estimand):
     """The mean I(theta) of f, for `problem.solve(goal=...)`, of all outputs unless one is named.
 
-    atol, rtol, relative : the wanted half-width of its interval: in units of I, of the spread of I over Q, of I itself.
+    tolerance, rtol, relative : the wanted half-width of its interval: in units of I, of the spread of I over Q, of I itself.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class Probability(AtThreshold):
     """The probability that f exceeds, or is at most, a value, for `problem.solve(goal=...)`.
 
     above, below : one of the two: P(f > above), or P(f <= below).
-    atol, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q, or as
+    tolerance, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q, or as
         a share of the probability itself. output : of f, if it has several.
 
     Examples
@@ -208,7 +208,7 @@ class Probability(AtThreshold):
 class Quantile(AtThreshold):
     """A quantile of f under P_theta, for `problem.solve(goal=...)`: f is at most this with probability q.
 
-    q : strictly between 0 and 1. atol, rtol, relative : the wanted half-width of its interval: in units of f, of its
+    q : strictly between 0 and 1. tolerance, rtol, relative : the wanted half-width of its interval: in units of f, of its
         spread over Q, or as a share of the quantile. output : of f, if it has several.
 
     Examples
@@ -242,7 +242,7 @@ class Quantile(AtThreshold):
 class Std(Estimand):
     """The standard deviation of f under P_theta, for `problem.solve(goal=...)`.
 
-    atol, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a share of
+    tolerance, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a share of
         the standard deviation. output : of f, if it has several.
 
     Examples

@@ -55,7 +55,7 @@ class Goal:
                 )
             if len(tolerance) > 1 and wanted != (Mean(),):
                 raise ValueError(
-                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal an atol of its own."
+                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal a tolerance of its own."
                 )
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
@@ -130,12 +130,12 @@ class Goal:
         """
         K = mean.shape[1]
         half = np.ones_like(mean) if half_width is None else np.maximum(half_width, np.finfo(float).tiny)
-        atol, rtol, relative = self._limits(K)
+        absolute, rtol, relative = self._limits(K)
         rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # constant estimates have no spread
         with np.errstate(divide="ignore", over="ignore"):
             in_values = self.size(half / np.abs(mean))
         in_units = np.where(np.isfinite(in_values), self.size(half) / np.where(in_values > 0, in_values, 1.0), 0.0)
-        target = np.minimum(np.inf, atol)
+        target = np.minimum(np.inf, absolute)
         some = np.isfinite(rtol)
         by_spread = np.maximum(np.where(some, rtol, 0.0) * np.std(mean, axis=0), rounding)
         target[some] = np.minimum(target, by_spread)[some]
@@ -154,8 +154,8 @@ class Goal:
             own = [np.inf if width is None else width for width in own]
             n = every if isinstance(estimand, Mean) and estimand.output is None else 1
             rows.append(np.stack([np.broadcast_to(width, n) for width in own]))
-        atol, rtol, relative = np.concatenate(rows, axis=1)
-        return atol, rtol, relative
+        absolute, rtol, relative = np.concatenate(rows, axis=1)
+        return absolute, rtol, relative
 
     def __str__(self) -> str:
         if not self.has_target:
@@ -165,13 +165,13 @@ class Goal:
         tolerance = None if self.tolerance is None else ", ".join(f"{each:g}" for each in self.tolerance)
         parts = _shown_widths(of, None if tolerance is None else tolerance + number, self.rtol, self.relative)
         for each in self.estimands:
-            atol = None if each.atol is None else f"{each.atol:g} for {each.text('f')}"
-            parts += _shown_widths(each.text("f"), atol, each.rtol, each.relative)
+            absolute = None if each.tolerance is None else f"{each.tolerance:g} for {each.text('f')}"
+            parts += _shown_widths(each.text("f"), absolute, each.rtol, each.relative)
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
 
 
 def _widths(estimand: Estimand) -> tuple[float | None, float | None, float | None]:
-    return estimand.atol, estimand.rtol, estimand.relative
+    return estimand.tolerance, estimand.rtol, estimand.relative
 
 
 def _shown_widths(of: str, tolerance: str | None, rtol: float | None, relative: float | None) -> list[str]:

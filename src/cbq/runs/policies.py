@@ -29,7 +29,8 @@ from cbq.estimators import (
     with_tails,
 )
 from cbq.fit import Fit, few_points_each, few_points_together, few_thetas
-from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator, sobol
+from cbq.measures.points import sobol
+from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator
 from cbq.runs.focus import Foci
 from cbq.runs.goal import Goal
 from cbq.runs.quantity import Quantity

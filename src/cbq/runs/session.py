@@ -17,9 +17,10 @@ from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger
 from cbq.common import Array, check_fields, is_whole, require_memory, whole
 from cbq.estimators import Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
+from cbq.measures.points import sobol
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
-from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator, sobol
+from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator
 from cbq.runs.focus import Foci, Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
