@@ -105,7 +105,12 @@ def test_a_curve_of_small_probabilities_has_each_to_its_own_size():
 
 
 def test_several_goals_have_their_own_tolerances():
-    goal = [cbq.Mean(tolerance=0.05), cbq.Quantile(0.99, tolerance=0.1), cbq.Std(relative=0.05), cbq.Probability(above=9.0)]
+    goal = [
+        cbq.Mean(tolerance=0.05),
+        cbq.Quantile(0.99, tolerance=0.1),
+        cbq.Std(relative=0.05),
+        cbq.Probability(above=9.0),
+    ]
     answer = problem(prior=Uniform(-1.0, 1.0)).solve(goal=goal, relative=0.2, budget=60, rng=0)
     theta = np.array([-0.5, 0.5])
     assert answer.reached

@@ -593,12 +593,13 @@ class Fit(Immutable, ABC):
     ) -> BestTheta:
         """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
 
-        prior_or_bounds : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
-            default in the region of the observed thetas.
+        prior_or_bounds : where to look: in the central 99% of a measure of theta, at all points of a discrete one, or
+            in the ends (p, 2) of a box; by default in the region of the observed thetas.
         among : thetas (M, p) to choose from instead.
         maximize : False for the smallest I.
-        subject_to : limits of outputs, as {"cost": (None, 100.0)}, which theta keeps with probability `level`; or a
-            function of thetas (M, p) that returns which are allowed, as one of `fit.outcome(theta).sf(beds)`.
+        subject_to : limits of outputs, as {"cost": (None, 100.0)}, or of probabilities, quantiles and standard
+            deviations of f, as {cbq.Probability(above=beds): (None, 0.05)}, which theta keeps with probability `level`;
+            or a function of thetas (M, p) that returns which are allowed.
         output : the output to choose by, its index or its name, where f has several.
         epsilon : how far from the best is good enough (default: 1% of the range of I).
         level : of the interval of I, of the set of thetas that may be best, and of the constraints.
@@ -617,11 +618,11 @@ class Fit(Immutable, ABC):
         return find_best(
             self,
             prior_or_bounds,
+            epsilon,
             among=among,
             maximize=maximize,
             subject_to=subject_to,
             output=output,
-            epsilon=epsilon,
             level=level,
             size=size,
             rng=rng,

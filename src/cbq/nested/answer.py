@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq.common import Array, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
+from cbq.common import Array, Integers, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
 from cbq.fit import FRESH, Finding, Fit, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, posterior_means, standard_error
 from cbq.report import ArrayTable, html
@@ -119,7 +119,7 @@ def answer(
     """
     draws.setflags(write=False)
     beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
-    if warn:
+    if warn and not fit._is_quiet:
         warn_of(beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
@@ -153,14 +153,23 @@ class OuterPosterior:
         design: Design,
         rng: np.random.Generator | int,
         min_part: int = 1,
+        subset: Callable[[Outer, Array], tuple[Integers, Array]] | None = None,
         progress: Progress = False,
     ) -> OuterPosterior:
-        """The posterior at n thetas. min_part : the smallest number of thetas for an estimate of a functional."""
+        """The posterior at n thetas. min_part : the smallest number of thetas for an estimate of a functional.
+
+        subset : the rows of the thetas at which I is drawn, and their weights, from the thetas and the means there; by
+        default some that stand for all.
+        """
         progress = as_progress(progress)
         for_thetas, for_paths = generator(rng).spawn(2)
         nodes = outer(prior, n, design, for_thetas, fit.names, min_part)
         paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
         mean = posterior_means(fit._quiet, nodes, paths, progress)
+        if subset is not None and len(nodes.subset) < len(mean):
+            rows, weights = subset(nodes, mean)
+            nodes = replace(nodes, subset=rows, subset_weights=weights)
+            paths, mean[rows] = drawn(fit, nodes.theta[rows], for_paths), fit._quiet.predict(nodes.theta[rows])
         return cls(fit, nodes, mean, paths)
 
     def answer(

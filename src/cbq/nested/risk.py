@@ -8,14 +8,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Progress, between_0_and_1, one_of
+from cbq.common import Array, Integers, Progress, between_0_and_1, one_of
 from cbq.fit import MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
+from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, is_table, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
+UNSEEN = 0.5  # share of the tail that may be unlike all observed thetas
 ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
@@ -170,20 +171,45 @@ class _Loss:
     def posterior(self, fit: Fit, prior: PriorLike, **how: Any) -> tuple[OuterPosterior, tuple[Finding, ...]]:
         """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
-        posterior = OuterPosterior.at(fit, prior, min_part=min_part, **how)
+        posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=self._towards_tail, **how)
         return posterior, self._unseen_tail(posterior)
 
+    def _towards_tail(self, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
+        """Rows (m,) of thetas, most of them near the tail and in it, and their weights, with which they stand for all.
+
+        A theta is taken with a probability that grows as the share of worse losses falls, but not beyond the tail: of
+        thetas in proportion to their weights, a tail of half a per cent would have two or three.
+        """
+        losses = self(mean)
+        order = np.argsort(-losses, kind="stable")
+        weights = nodes.weights[order]
+        worse = np.cumsum(weights) - 0.5 * weights
+        rate = weights / (worse + (1.0 - self.alpha))
+        rate = np.minimum(SUBSET * rate / np.sum(rate), 1.0)
+        steps = np.floor(np.cumsum(rate) + 0.5)  # systematic: one row for each step of the sum
+        chosen = np.diff(steps, prepend=0.0) > 0
+        found = weights[chosen] / rate[chosen]
+        return order[chosen], found / np.sum(found)
+
     def _unseen_tail(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
-        """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
+        """A finding where most of the tail is unlike all observed thetas.
+
+        It is outside of their range, with losses worse than at any of them; or the losses are worse by more than a
+        margin, wherever they are.
+        """
         fit, nodes = posterior.fit, posterior.nodes
         observed, losses = self(np.asarray(fit.predict(fit.theta))), self(posterior.mean)
         start, largest = float(step_quantile(losses, nodes.weights, self.alpha)), float(np.max(observed))
-        if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):
+        tail = losses >= start
+        margin = MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest)
+        outside = np.any((nodes.theta < np.min(fit.theta, axis=0)) | (nodes.theta > np.max(fit.theta, axis=0)), axis=1)
+        unseen = tail & (losses > largest + np.where(outside, ROUNDING * abs(largest), margin))
+        share = float(np.sum(nodes.weights[unseen]) / np.sum(nodes.weights[tail]))
+        if share <= UNSEEN:
             return ()
-        tail = fit.names.ranges("theta", nodes.theta[losses >= start])
         text = (
-            f"the whole tail, {tail}, has worse losses than any of the {len(observed)} observed thetas: it starts at "
-            f"{self.sign * start:.4g}, and the worst observed theta has {self.sign * largest:.4g}. The interval rests "
-            f"on the prior of I alone."
+            f"{share:.0%} of the tail, {fit.names.ranges('theta', nodes.theta[tail])}, has worse losses than any of "
+            f"the {len(observed)} observed thetas: the tail starts at {self.sign * start:.4g}, and the worst observed "
+            f"theta has {self.sign * largest:.4g}. The interval rests on the prior of I alone."
         )
         return (Finding("beyond", text),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +125,3 @@ def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginal
     variances, means = emulator.marginals(x, theta)
     std = np.sqrt(variances[..., c] + emulator.noise_std[c] ** 2)
     return Marginals(weights, means[:, c], std, -np.inf, np.inf)
-
-
-Foci = Sequence[tuple[Focus | None, int]]  # of several quantities, with their outputs; None for the mean
