@@ -110,6 +110,7 @@ __all__ = [
     "integrate",
     "kernel_for_landmarks",
     "landmarks_for",
+    "knowledge_gradient",
     "left_out_points",
     "left_out_residuals",
     "moved_amplitude",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -70,22 +71,7 @@ def value_at_risk(
     >>> risk.estimate < risk.tail.estimate
     True
     """
-    loss = _Loss.of(fit, alpha, tail, output)
-    find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
-
-    def functional(values: Array, weights: Array) -> Array:
-        return loss.sign * find(loss(values), weights, alpha)
-
-    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        # The standard error belongs to the average over parts, which in one dimension is also the better estimate
-        # for Sobol points.
-        parts = nodes.of_parts(functional, mean)
-        value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
-        return value, standard_error(parts)
-
-    posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
-    result = posterior.answer(functional, at_mean, findings)
-    return TailRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
+    return tail_risk(fit, prior, alpha, tail, output, n=n, design=design, rng=rng, progress=progress)[0]
 
 
 def conditional_value_at_risk(
@@ -115,6 +101,36 @@ def conditional_value_at_risk(
     loss = _Loss.of(fit, alpha, tail, output)
     posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
     return posterior.answer(loss.tail_mean, findings=findings)
+
+
+def tail_risk(
+    fit: Fit,
+    prior: PriorLike,
+    alpha: float,
+    tail: Tail,
+    output: int | None,
+    *,
+    drawn: int = SUBSET,
+    **how: Any,
+) -> tuple[TailRisk, OuterPosterior]:
+    """The value at risk, and the posterior of I behind it. drawn : the number of thetas at which I is drawn."""
+    loss = _Loss.of(fit, alpha, tail, output)
+    find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
+
+    def functional(values: Array, weights: Array) -> Array:
+        return loss.sign * find(loss(values), weights, alpha)
+
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+        # The standard error belongs to the average over parts, which in one dimension is also the better estimate
+        # for Sobol points.
+        parts = nodes.of_parts(functional, mean)
+        value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
+        return value, standard_error(parts)
+
+    posterior, findings = loss.posterior(fit, prior, drawn, **how)
+    result = posterior.answer(functional, at_mean, findings)
+    risk = TailRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
+    return risk, posterior
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
@@ -168,14 +184,17 @@ class _Loss:
         """The mean of I in the tail."""
         return self.sign * tail_mean(self(values), weights, self.alpha)
 
-    def posterior(self, fit: Fit, prior: PriorLike, **how: Any) -> tuple[OuterPosterior, tuple[Finding, ...]]:
+    def posterior(
+        self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, **how: Any
+    ) -> tuple[OuterPosterior, tuple[Finding, ...]]:
         """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
-        posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=self._towards_tail, **how)
+        subset = partial(self._towards_tail, drawn)
+        posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
         return posterior, self._unseen_tail(posterior)
 
-    def _towards_tail(self, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
-        """Rows (m,) of thetas, most of them near the tail and in it, and their weights, with which they stand for all.
+    def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
+        """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.
 
         A theta is taken with a probability that grows as the share of worse losses falls, but not beyond the tail: of
         thetas in proportion to their weights, a tail of half a per cent would have two or three.
@@ -185,7 +204,7 @@ class _Loss:
         weights = nodes.weights[order]
         worse = np.cumsum(weights) - 0.5 * weights
         rate = weights / (worse + (1.0 - self.alpha))
-        rate = np.minimum(SUBSET * rate / np.sum(rate), 1.0)
+        rate = np.minimum(size * rate / np.sum(rate), 1.0)
         steps = np.floor(np.cumsum(rate) + 0.5)  # systematic: one row for each step of the sum
         chosen = np.diff(steps, prepend=0.0) > 0
         found = weights[chosen] / rate[chosen]

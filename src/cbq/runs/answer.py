@@ -137,10 +137,10 @@ class AdaptiveAnswer:
     ) -> Array | Triple | float | tuple[float, float, float]:
         """What was asked for at thetas (M, p), and the ends of its interval: three arrays (M,), or (M, C) for the mean.
 
-        The best value of I and risk measures belong to no theta: three numbers.
+        The best I and risk measures are one number for all thetas: three numbers.
 
-        theta : None for these. level : of the interval; None returns the estimate alone. goal : its number, if there are
-        several. size : number of points of each measure from which an outcome is computed.
+        theta : None for these. level : of the interval; None returns the estimate alone. goal : its number, if there
+            are several. size : number of points of each measure from which an outcome is computed.
 
         Examples
         --------

@@ -26,14 +26,13 @@ from cbq.common import Array, between_0_and_1, finite, flag, number, shown
 from cbq.estimators import Wanted, WantedBest, WantedValues
 from cbq.fit import N_WANTED, BestTheta, Contest, Fit
 from cbq.measures import Measure
-from cbq.measures.points import sobol
-from cbq.nested import Answer, conditional_value_at_risk, expected_loss, value_at_risk
+from cbq.nested import NODES, SUBSET, Answer, OuterPosterior, TailRisk, output_selector, step_quantile, tail_risk
 from cbq.runs.estimands import Estimand, Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.quantity import Quantity
 
 TAIL = 32  # thetas of Q beyond a quantile
-MOST_THETAS = 2**14
+DRAWN = 256  # thetas at which I is drawn at each round
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,40 +204,30 @@ class Risk(CurveEstimand):
     in_tails: ClassVar[bool] = True
 
     @abstractmethod
-    def answer(self, fit: Fit, prior: Measure, output: int | None) -> Answer:
-        """The number by a fit, from `cbq.nested`."""
+    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+        """The number by a fit, and the posterior of I behind it, with draws at so many thetas."""
 
     @abstractmethod
-    def slopes(self, mean: Array, std: Array, estimate: float) -> Array:
-        """How the number moves with I at each theta (n,) of Q, up to a factor."""
+    def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
+        """How the number moves with I at each theta (n,) of Q, which has this weight, up to a factor."""
 
     def estimate(self, fit: Fit, c: int, prior: Measure, level: float) -> tuple[float, float, float]:
-        found = self.answer(fit, prior, None if fit.C is None else c)
-        low, high = found.interval(level)
-        return cast(float, found.estimate), cast(float, low), cast(float, high)
+        return _ends(self.answer(fit, prior, None if fit.C is None else c, SUBSET)[0], level)
 
     def focus(self, fit: Fit, c: int, quantity: Quantity, level: float, rng: np.random.Generator) -> CurveFocus:
-        prior, family = quantity.prior, quantity.family
-        estimate, low, high = self.estimate(fit._quiet, c, prior, level)
-        theta = prior.transport(sobol(self.n, prior.dim, rng))
-        mean, std = (
-            np.asarray(each) if fit.C is None else np.asarray(each)[:, c]
-            for each in fit._quiet.predict(theta, return_std=True)
-        )
-        tiny = np.finfo(float).tiny
-        mass = self.slopes(mean, np.maximum(std, 1e-9 * np.ptp(mean) + tiny), estimate) * std
-        mass = mass if np.sum(mass) > 0 else np.ones(len(mass))
+        found, posterior = self.answer(fit._quiet, quantity.prior, None if fit.C is None else c, DRAWN)
+        estimate, low, high = _ends(found, level)
+        nodes, tiny = posterior.nodes, np.finfo(float).tiny
+        theta, paths = nodes.theta[nodes.subset], posterior.paths
+        mean, paths = (each if fit.C is None else each[..., c] for each in (posterior.mean[nodes.subset], paths))
+        std = np.maximum(np.std(paths, axis=0), 1e-9 * np.ptp(mean) + tiny)
+        mass = nodes.subset_weights * self.slopes(mean, std, nodes.subset_weights, estimate) * std
+        mass = mass if np.sum(mass) > 0 else nodes.subset_weights
         edges = (np.arange(N_WANTED) + rng.random()) / N_WANTED
         rows = np.minimum(np.searchsorted(np.cumsum(mass) / np.sum(mass), edges), len(mass) - 1)
-        chosen = np.maximum(std[rows], tiny)
-        wanted = Wanted.at(theta[rows], family, np.min(chosen) / chosen)
-        half_width = max(high - estimate, estimate - low)
-        return CurveFocus(self, c, estimate, half_width, float(np.std(mean)), [(wanted, c)])
-
-    @property
-    def n(self) -> int:
-        """The number of thetas of Q to choose from."""
-        return 2**12
+        wanted = Wanted.at(theta[rows], quantity.family, np.min(std[rows]) / std[rows])
+        spread = np.sqrt(np.cov(mean, aweights=nodes.subset_weights, ddof=0))
+        return CurveFocus(self, c, estimate, max(high - estimate, estimate - low), float(spread), [(wanted, c)])
 
 
 class _Tail(Risk):
@@ -250,14 +239,9 @@ class _Tail(Risk):
         super().__post_init__()
         object.__setattr__(self, "alpha", between_0_and_1(self.alpha, "alpha"))
 
-    @property
-    def n(self) -> int:
-        return int(np.clip(2 ** np.ceil(np.log2(TAIL / (1 - self.alpha))), super().n, MOST_THETAS))
-
-    @property
-    def _n_nested(self) -> int:
-        """The number of thetas from which the number is computed."""
-        return max(MOST_THETAS, int(np.ceil(TAIL / (1 - self.alpha))))
+    def _risk(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[TailRisk, OuterPosterior]:
+        n = max(NODES, int(np.ceil(TAIL / (1 - self.alpha))))
+        return tail_risk(fit, prior, self.alpha, "upper", output, n=n, design="sobol", rng=0, drawn=drawn)
 
 
 @dataclass(frozen=True)
@@ -279,10 +263,10 @@ class ValueAtRisk(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None) -> Answer:
-        return value_at_risk(fit, prior, self.alpha, output=output, n=self._n_nested)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+        return self._risk(fit, prior, output, drawn)
 
-    def slopes(self, mean: Array, std: Array, estimate: float) -> Array:
+    def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         return np.asarray(np.exp(-0.5 * np.clip((mean - estimate) / std, -40, 40) ** 2) / std)
 
     def text(self, f: str) -> str:
@@ -306,11 +290,12 @@ class ExpectedShortfall(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None) -> Answer:
-        return conditional_value_at_risk(fit, prior, self.alpha, output=output, n=self._n_nested)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+        found, posterior = self._risk(fit, prior, output, drawn)
+        return found.tail, posterior
 
-    def slopes(self, mean: Array, std: Array, estimate: float) -> Array:
-        start = np.quantile(mean, self.alpha)
+    def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
+        start = step_quantile(mean, weights, self.alpha)
         return np.asarray(ndtr((mean - start) / std))
 
     def text(self, f: str) -> str:
@@ -338,10 +323,16 @@ class ExpectedLoss(Risk):
         super().__post_init__()
         object.__setattr__(self, "threshold", number(self.threshold, "threshold"))
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None) -> Answer:
-        return expected_loss(fit, prior, threshold=self.threshold, output=output)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+        select = output_selector(fit, output)
 
-    def slopes(self, mean: Array, std: Array, estimate: float) -> Array:
+        def functional(values: Array, weights: Array) -> Array:
+            return np.asarray(np.maximum(select(values) - self.threshold, 0.0) @ weights)
+
+        posterior = OuterPosterior.at(fit, prior, n=NODES, design="sobol", rng=0)
+        return posterior.answer(functional).at_least(0.0), posterior
+
+    def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         return np.asarray(ndtr((mean - self.threshold) / std))
 
     def text(self, f: str) -> str:
@@ -373,3 +364,9 @@ def _limit(key: Any, least: Any, largest: Any) -> tuple[Any, float | None, float
     key = Estimand.of_record(key) if isinstance(key, dict) else key
     ends = [None if end is None else number(end, "a limit of subject_to") for end in (least, largest)]
     return key, ends[0], ends[1]
+
+
+def _ends(found: Answer, level: float) -> tuple[float, float, float]:
+    """A number and the ends of its interval."""
+    low, high = found.interval(level)
+    return cast(float, found.estimate), cast(float, low), cast(float, high)

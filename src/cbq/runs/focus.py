@@ -20,7 +20,7 @@ from cbq.fit import (
     sobol_sequences,
 )
 from cbq.measures import Empirical
-from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
+from cbq.runs.estimands import ROUNDING, AtThreshold, Pointwise
 from cbq.samples import Runs
 
 
@@ -28,7 +28,7 @@ from cbq.samples import Runs
 class Focus:
     """One output c of f at G thetas, from the points that decide an estimand: WeightedPoints for each theta."""
 
-    estimand: Estimand
+    estimand: Pointwise
     c: int
     points: tuple[WeightedPoints, ...]
     outcome: Outcome
@@ -36,7 +36,7 @@ class Focus:
     @classmethod
     def on(
         cls,
-        estimand: Estimand,
+        estimand: Pointwise,
         c: int,
         fit: Fit,
         theta: Array,

@@ -206,10 +206,10 @@ class Round:
     def of_record(cls, record: dict[str, Any]) -> Round:
         """From a record of the ledger."""
         arrays = {name: np.array(record[name], dtype=np.float64) for name in ("mean", "half_width")}
-        known: dict[str, Any] = {"quantities": tuple(record.get("quantities", ()))}
+        known: dict[str, Any] = arrays | {"quantities": tuple(record.get("quantities", ()))}
         if "spread" in record:
             known["spread"] = np.array(record["spread"], dtype=np.float64)
-        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), **arrays, **known)
+        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), **known)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
 from cbq.runs.curves import CurveEstimand, CurveFocus, Foci
 from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator
+from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
@@ -473,7 +474,7 @@ class Session:
                 focus = estimand.focus(free, c, self._quantity, goal.level, rng)
                 found = np.full((3, len(theta)), focus.estimate)
                 found[1:] += np.array([[-focus.accuracy], [focus.accuracy]])
-            elif estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
+            elif isinstance(estimand, Pointwise) and estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
                 focus = Focus.on(estimand, c, fit, theta, rng)
                 found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))
