@@ -44,6 +44,7 @@ Limited = tuple[float | None, float | None]
 Constraints = Mapping[Any, Limited] | Callable[[Array], npt.ArrayLike]
 
 NEAR = 0.01  # the default epsilon, relative to the range of the mean
+SPREAD = 512  # candidates all over a region
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,8 +122,9 @@ class Contest:
         level: float,
         size: int,
         rng: np.random.Generator | int,
+        spread: int = SPREAD,
     ) -> Contest:
-        """From the arguments of `Fit.best`."""
+        """From the arguments of `Fit.best`. spread : the number of candidates all over a region."""
         fit, sign, level = fit._quiet, 1.0 if flag(maximize, "maximize") else -1.0, between_0_and_1(level, "level")
         c, rng, size = _output(fit, output), generator(rng), count(size, "size")
         if size < 2:
@@ -135,7 +137,7 @@ class Contest:
             theta = np.unique(fit._thetas(among), axis=0)
             mean = sign * _of(fit.predict(theta), c)
         else:
-            theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng)
+            theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng, spread=spread)
         values = fit.sample(theta, size, rng)
         every = np.asarray(values[..., None] if fit.C is None else values)
         return cls(fit, c, sign, level, theta, mean, sign * every[..., c], limits.kept(fit, theta, every, level, rng))
@@ -221,8 +223,7 @@ def _gathered(
     c: int,
     rng: np.random.Generator,
     *,
-    spread: int = 512,
-    kept: int = 256,
+    spread: int = SPREAD,
     rounds: int = 5,
     centres: int = 16,
     narrower: float = 0.35,
@@ -232,11 +233,11 @@ def _gathered(
 
     spread: candidates all over the box. rounds: of candidates around some `centres`: the best by their means, and by
         ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
-    kept: the most promising candidates that draws are made at; as many others come with them, since a draw may have its
-        optimum elsewhere.
+    Draws are made at the most promising candidates, half as many as `spread`; as many others come with them, since a
+    draw may have its optimum elsewhere.
     """
     low, high = ends
-    p = len(low)
+    p, kept = len(low), spread // 2
     everywhere = qmc.Sobol(p, rng=rng).random(spread)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
@@ -286,12 +287,24 @@ def _ends(fit: Fit, prior_or_bounds: Any) -> Array:
     if not isinstance(prior_or_bounds, Measure) and not hasattr(prior_or_bounds, "rvs"):
         ends = finite(prior_or_bounds, "prior_or_bounds")
         if ends.shape == (fit.p, 2) and np.all(ends[:, 0] <= ends[:, 1]):
-            return ends.T
+            return _positive_ends(fit, ends.T)
         raise ValueError(
             f"prior_or_bounds must be a measure of theta or the ends (p, 2) of a box, but it is "
             f"{shown(prior_or_bounds)}."
         )
     return prior_range(theta_prior(prior_or_bounds, fit.p))
+
+
+def _positive_ends(fit: Fit, ends: Array) -> Array:
+    """The ends (2, p), above zero in coordinates whose logarithms the fit works with."""
+    low, least = ends[0], np.min(fit.theta, axis=0)
+    try:
+        fit.predict(low[None])
+    except ValueError:
+        if not np.any((low <= 0) & (least > 0)):
+            raise
+        return np.stack([np.where((low <= 0) & (least > 0), np.minimum(0.5 * least, ends[1]), low), ends[1]])
+    return ends
 
 
 class OfOutcome(Protocol):

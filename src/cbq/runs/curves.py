@@ -32,7 +32,7 @@ from cbq.runs.focus import Focus
 from cbq.runs.quantity import Quantity
 
 TAIL = 32  # thetas of Q beyond a quantile
-DRAWN = 256  # thetas at which I is drawn at each round
+DRAWN, SPREAD = 256, 128  # thetas at which I is drawn at each round, and candidates for the best theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class Best(CurveEstimand):
         return found
 
     def _contest(
-        self, fit: Fit, c: int, prior: Measure, level: float, rng: np.random.Generator | int, size: int
+        self, fit: Fit, c: int, prior: Measure, level: float, rng: np.random.Generator | int, **sizes: int
     ) -> Contest:
         region: Any = prior if self.bounds is None and self.among is None else self.bounds
         return Contest.of(
@@ -151,12 +151,12 @@ class Best(CurveEstimand):
             subject_to=self.limits,
             output=None if fit.C is None else c,
             level=level,
-            size=size,
             rng=rng,
+            **sizes,
         )
 
     def focus(self, fit: Fit, c: int, quantity: Quantity, level: float, rng: np.random.Generator) -> CurveFocus:
-        contest = self._contest(fit, c, quantity.prior, level, rng, size=1000)
+        contest = self._contest(fit, c, quantity.prior, level, rng, size=1000, spread=SPREAD)
         best, rows = contest.best(), contest.rivals(N_WANTED)
         theta, gaps = contest.theta[rows], contest.mean[rows[0]] - contest.mean[rows]
         wishes: list[tuple[Wanted | WantedValues, int]] = [
