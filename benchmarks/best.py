@@ -5,9 +5,9 @@ Run: .venv/bin/python benchmarks/best.py [--seeds 5] [--first 0] [--cases ...] [
 Calibration: random functions of theta (p = 1 and 2) from few runs; the probability of being within epsilon of the best
 that `fit.best` states, against how often it is. Runs: six problems with known optimum. `solve(goal=Best)` stops by
 itself. "Whole curve" chooses runs as `solve` does for I at all thetas, and stops by the same rule, an expected regret
-below the tolerance at two rounds in a row. "EI of averages" is a Gaussian process on averages of f over several draws of
-x, with expected improvement over the best posterior mean; it stops where its regret, which it cannot know, is below the
-tolerance. BoTorch's acquisition functions for such averages differ from it in details.
+below the tolerance at two rounds in a row. "EI of averages" is a Gaussian process on averages of f over several draws
+of x, with expected improvement over the best posterior mean; it stops where its regret, which it cannot know, is below
+the tolerance. BoTorch's acquisition functions for such averages differ from it in details.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def stated(seed: int) -> tuple[float, bool, float, float]:
 
     prior = Uniform(np.zeros(p), np.ones(p))
     problem = cbq.Problem(f, lambda theta: Gaussian(0.0, cov=1.0), prior)
-    T = int(rng.integers(5, 12)) * p
+    T = int(rng.integers(3, 9)) * p
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = cbq.MOBQ().fit(problem.collect(T, 2, rng=seed, design="sobol", progress=False))
@@ -296,9 +296,8 @@ def calibration(found: np.ndarray) -> None:
             mean = np.mean(probability[mine])
             error = np.sqrt(max(mean * (1 - mean), 0.25 / np.sum(mine)) / np.sum(mine))
             good = abs(np.mean(held[mine]) - mean) <= 2 * error
-            print(
-                f"{k / BINS:5.1f} to {(k + 1) / BINS:.1f} {np.sum(mine):10} {mean:12.3f} {np.mean(held[mine]):7.3f}   {met(bool(good))}"
-            )
+            row = f"{k / BINS:5.1f} to {(k + 1) / BINS:.1f} {np.sum(mine):10} {mean:12.3f} {np.mean(held[mine]):7.3f}"
+            print(f"{row}   {met(bool(good))}")
     print(f"{'all':>12} {len(found):10} {np.mean(probability):12.3f} {np.mean(held):7.3f}")
     print(f"expected regret {np.mean(expected):.4f} of the range on average, true regret {np.mean(regret):.4f}")
 
