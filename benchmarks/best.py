@@ -29,7 +29,7 @@ from _common import OneThreadPool, met, positive_integer, print_record, with_pro
 from cbq.measures import Empirical, Gaussian, Measure, Uniform
 
 BINS, EPSILON = 10, 0.05
-BUDGET, AVERAGED, MOST_AVERAGED = 120, 8, 480
+BUDGET, AVERAGED, MOST_AVERAGED = 100, 8, 480
 
 
 @dataclass(frozen=True)

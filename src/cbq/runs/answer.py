@@ -174,14 +174,28 @@ class AdaptiveAnswer:
                 found = found[0][:, c], low[:, c], high[:, c]
         return found[0] if level is None else found
 
-    def _estimates(self, theta: Array, level: float = 0.95) -> dict[str, Array]:
-        """The columns of a table: theta (M, p), and what was asked for beside means, with the ends of intervals."""
-        found, goals = dict[str, Array](), self.goal.estimands
-        for k in [k for k, each in enumerate(goals) if each.of_outcome]:
-            label = goals[k].text(self.fit.names.f[goals[k].column(self.fit.names, self.fit.C or 1)])
-            mean, low, high = cast(Triple, self.estimate(theta, level, goal=k))
-            found |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
-        return dict(zip(self.fit.names.theta, theta.T, strict=True)) | found
+    def _goal_tables(self, theta: Array) -> dict[str, dict[str, npt.NDArray[Any]]]:
+        """The columns of tables, by name: `goals` at thetas (M, p), `numbers` for all thetas, `best` thetas."""
+        goals, names, level, C = self.goal.estimands, self.fit.names, self.goal.level, self.fit.C or 1
+        tables, each = dict[str, dict[str, npt.NDArray[Any]]](), dict[str, Array]()
+        numbers = list[tuple[str, float, float, float]]()
+        for k, estimand in enumerate(goals):
+            if not (estimand.of_outcome or isinstance(estimand, CurveEstimand)):
+                continue
+            label = estimand.text(names.f[estimand.column(names, C)])
+            if isinstance(estimand, CurveEstimand):
+                numbers.append((label, *cast("tuple[float, float, float]", self.estimate(level=level, goal=k))))
+            else:
+                mean, low, high = cast(Triple, self.estimate(theta, level, goal=k))
+                each |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
+        if each:
+            tables["goals"] = dict(zip(names.theta, theta.T, strict=True)) | each
+        if numbers:
+            columns = zip(("what", "estimate", "lower", "upper"), zip(*numbers, strict=True), strict=True)
+            tables["numbers"] = {name: np.array(column) for name, column in columns}
+        if any(isinstance(estimand, Best) for estimand in goals):
+            tables["best"] = self.best.to_columns()
+        return tables
 
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
