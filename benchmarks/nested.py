@@ -4,9 +4,9 @@ Run: .venv/bin/python benchmarks/nested.py [--seeds 30] [--first 0] [--figure do
 
 Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), with defaults, compared
 with the truth; samples and outer thetas have the same seed. Rates: the mean of I^2 over the prior of the linear problem
-(d = 2), where MOBQ knows I to about 1e-6, by iid and Sobol thetas and by Bayesian quadrature. Capital: the value at risk
-of 99.5% of a life insurer (`_risk_models.py`) by `solve(goal=cbq.ValueAtRisk(0.995))` with so many runs, and from as many
-runs at 16 thetas of the prior.
+(d = 2), where MOBQ knows I to about 1e-6, by iid and Sobol thetas and by Bayesian quadrature. Capital: the value at
+risk of 99.5% of a life insurer (`_risk_models.py`) by `solve(goal=cbq.ValueAtRisk(0.995))` with so many runs, and from
+as many runs at 16 thetas of the prior.
 """
 
 from __future__ import annotations

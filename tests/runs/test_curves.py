@@ -43,12 +43,13 @@ def test_the_best_theta_is_found_with_few_runs():
 def test_the_smallest_of_a_finite_set_is_found():
     alternatives = Empirical([[0.0], [0.2], [0.5], [0.9]])
     problem = cbq.Problem(PEAK.integrand, PEAK.family, alternatives)
-    answer = problem.solve(goal=cbq.Best(tolerance=0.02, maximize=False), budget=40, rng=0)
+    answer = problem.solve(goal=cbq.Best(tolerance=0.1, maximize=False), budget=20, rng=0)
     assert_allclose(answer.best.theta, [0.9])
-    among = PEAK.solve(goal=cbq.Best(tolerance=0.02, among=[0.1, 0.45, 0.9]), budget=40, rng=0)
+    among = PEAK.solve(goal=cbq.Best(tolerance=0.1, among=[0.1, 0.45, 0.9]), budget=20, rng=0)
     assert_allclose(among.best.theta, [0.45])
 
 
+@pytest.mark.slow
 def test_a_constraint_on_a_probability_is_kept():
     problem = cbq.Problem(lambda x, theta: theta[0] + x[:, 0], lambda theta: Gaussian(0.0, cov=1.0), Uniform(0.0, 2.0))
     limit = {cbq.Probability(above=2.0): (None, float(norm.sf(1.0)))}  # P(X > 2 - theta) at theta = 1
@@ -71,6 +72,7 @@ def test_risk_measures_are_those_of_a_normal_distribution():
     assert np.max(np.abs(answer.runs.theta)) > 2.0  # thetas reach into the tail
 
 
+@pytest.mark.slow
 def test_two_stages_serve_where_no_kernel_has_an_embedding():
     made = cbq.Problem(
         lambda x, theta: -((theta[0] - 0.3) ** 2) * (1 + x[:, 0] ** 2),
@@ -99,10 +101,10 @@ def test_goals_survive_their_records():
 
 def test_a_run_resumes(tmp_path):
     path, goal = tmp_path / "run.sqlite", cbq.Best(tolerance=0.001)
-    first = PEAK.solve(goal=goal, budget=10, rng=0, checkpoint=path)
-    second = PEAK.solve(goal=goal, budget=14, rng=0, checkpoint=path)
-    whole = PEAK.solve(goal=goal, budget=14, rng=0)
-    assert first.n_runs == 10
+    first = PEAK.solve(goal=goal, budget=7, rng=0, checkpoint=path)
+    second = PEAK.solve(goal=goal, budget=8, rng=0, checkpoint=path)
+    whole = PEAK.solve(goal=goal, budget=8, rng=0)
+    assert first.n_runs == 7
     assert_allclose(second.samples.table, whole.samples.table)
     assert_allclose([r.spread for r in second.rounds], [r.spread for r in whole.rounds])
 
@@ -150,7 +152,7 @@ def test_hostile_goals_are_refused_in_a_sentence(make, message):
 
 
 def test_what_belongs_to_no_theta_takes_none():
-    answer = PEAK.solve(goal=[cbq.Best(), cbq.Mean()], budget=12, rng=0)
+    answer = PEAK.solve(goal=[cbq.Best(), cbq.Mean()], budget=8, rng=0)
     with pytest.raises(ValueError, match="one number for all thetas"):
         answer.estimate([0.5])
     with pytest.raises(ValueError, match="theta is missing"):

@@ -139,6 +139,12 @@ class Best(CurveEstimand):
             ]
         return found
 
+    def require_dimension(self, p: int) -> None:
+        if self.bounds is not None and len(self.bounds) != p:
+            raise ValueError(f"bounds has {len(self.bounds)} rows, but theta has {p} coordinates: one row for each.")
+        if self.among is not None and len(self.among[0]) != p:
+            raise ValueError(f"among has thetas of {len(self.among[0])} coordinates, but theta has {p}.")
+
     def _contest(
         self, fit: Fit, c: int, prior: Measure, level: float, rng: np.random.Generator | int, **sizes: int
     ) -> Contest:
