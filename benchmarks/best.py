@@ -144,7 +144,7 @@ CASES = {each.__name__: each for each in (newsvendor, branin, hartmann, reactor,
 
 
 def solved(name: str, seed: int) -> tuple[int, float, int, float]:
-    """The runs after which `solve(goal=Best)` has a small regret, that regret; those at which it stops, and that one."""
+    """The runs after which `solve(goal=Best)` has a small regret, and that regret; and both where it stops."""
     case = CASES[name]()
     goal, found, stopped = cbq.Best(tolerance=case.tolerance, **case.goal), list[tuple[int, float]](), False
     with warnings.catch_warnings():

@@ -37,7 +37,6 @@ from cbq.fit.theta_grids import TAIL
 from cbq.fit.thetas import FRESH, MARGIN, N_WANTED, Suggestion, thetas_between
 
 __all__ = [
-    "BestTheta",
     "Emulator",
     "Finding",
     "Fit",

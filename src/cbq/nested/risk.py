@@ -223,11 +223,12 @@ class _Loss:
         margin = MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest)
         outside = np.any((nodes.theta < np.min(fit.theta, axis=0)) | (nodes.theta > np.max(fit.theta, axis=0)), axis=1)
         unseen = tail & (losses > largest + np.where(outside, ROUNDING * abs(largest), margin))
-        share = float(np.sum(nodes.weights[unseen]) / np.sum(nodes.weights[tail]))
+        share = 1.0 if np.all(unseen[tail]) else float(np.sum(nodes.weights[unseen]) / np.sum(nodes.weights[tail]))
         if share <= UNSEEN:
             return ()
+        which = "the whole tail" if share == 1 else f"{share:.0%} of the tail"
         text = (
-            f"{share:.0%} of the tail, {fit.names.ranges('theta', nodes.theta[tail])}, has worse losses than any of "
+            f"{which}, {fit.names.ranges('theta', nodes.theta[tail])}, has worse losses than any of "
             f"the {len(observed)} observed thetas: the tail starts at {self.sign * start:.4g}, and the worst observed "
             f"theta has {self.sign * largest:.4g}. The interval rests on the prior of I alone."
         )
