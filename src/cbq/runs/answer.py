@@ -128,9 +128,7 @@ class AdaptiveAnswer:
         for estimand, c in self.goal.columns(self.fit.C or 1, self.fit.names):
             if isinstance(estimand, Best):
                 return estimand.best(self.fit, c, self.prior, self.goal.level)
-        raise ValueError(
-            "there is no cbq.Best() among the goals of this run: answer.fit.best(prior) has the best theta."
-        )
+        raise ValueError("this run has no goal cbq.Best(): answer.fit.best(prior) finds the best theta.")
 
     def estimate(
         self, theta: npt.ArrayLike | None = None, level: float | None = 0.95, *, goal: int = 0, size: int = 2**14
