@@ -538,7 +538,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
-    "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
+    "TailRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
     "EvppiTable": lambda: voi.evppi(**psa_table(), pars=[["a"]]),
     "Acceptability": lambda: voi.ceac(psa_table()["outputs"]),
@@ -572,7 +572,7 @@ RESULTS = (
     "IcerRow",
     "IcerTable",
     "Pair",
-    "ValueAtRisk",
+    "TailRisk",
     "VarianceRow",
     "VarianceTable",
 )  # made by cbq, not by users

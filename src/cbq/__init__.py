@@ -22,7 +22,19 @@ from cbq.linalg import engine
 from cbq.nested import conditional_value_at_risk, expected_loss, nested_expectation, value_at_risk
 from cbq.plotting import plot
 from cbq.problems.problem import Problem
-from cbq.runs import CheckpointError, CollectWarning, IntegrandError, Mean, Probability, Quantile, Std
+from cbq.runs import (
+    Best,
+    CheckpointError,
+    CollectWarning,
+    ExpectedLoss,
+    ExpectedShortfall,
+    IntegrandError,
+    Mean,
+    Probability,
+    Quantile,
+    Std,
+    ValueAtRisk,
+)
 from cbq.samples import Names, Samples
 from cbq.voi import enbs, evpi, evppi, evsi
 
@@ -32,10 +44,13 @@ __all__ = [
     "LSMC",
     "MOBQ",
     "Auto",
+    "Best",
     "Calibration",
     "CheckpointError",
     "CollectWarning",
     "Comparison",
+    "ExpectedLoss",
+    "ExpectedShortfall",
     "Fit",
     "FitWarning",
     "ImportanceSampling",
@@ -52,6 +67,7 @@ __all__ = [
     "Selection",
     "StageOneSelection",
     "Std",
+    "ValueAtRisk",
     "WorkerError",
     "__version__",
     "available_pairs",

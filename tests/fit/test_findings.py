@@ -12,7 +12,7 @@ import cbq
 from cbq.fit.findings import KINDS, REMARKS, Finding, _autocorrelation, chains, warn_of
 from cbq.fit.thetas import beyond
 from cbq.measures import Empirical, Gaussian, LogNormal, Uniform
-from cbq.runs.draws import sobol
+from cbq.measures.points import sobol
 from quiet import silent
 
 RNG = np.random.default_rng(5)

@@ -15,6 +15,7 @@ from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,
     Wanted,
+    WantedBest,
     WantedValues,
     Wish,
     between_steepest,

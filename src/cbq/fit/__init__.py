@@ -2,6 +2,7 @@
 
 from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
+from cbq.fit.best import BestTheta, Contest
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.emulator import Emulator

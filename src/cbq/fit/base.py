@@ -54,7 +54,7 @@ from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cbq.fit.best import Best, Constraints
+    from cbq.fit.best import BestTheta, Constraints
     from cbq.fit.diagnostics import Diagnostic
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
@@ -590,15 +590,16 @@ class Fit(Immutable, ABC):
         level: float = 0.95,
         size: int = 2000,
         rng: np.random.Generator | int = 0,
-    ) -> Best:
+    ) -> BestTheta:
         """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
 
-        prior_or_bounds : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
-            default in the region of the observed thetas.
+        prior_or_bounds : where to look: in the central 99% of a measure of theta, at all points of a discrete one, or
+            in the ends (p, 2) of a box; by default in the region of the observed thetas.
         among : thetas (M, p) to choose from instead.
         maximize : False for the smallest I.
-        subject_to : limits of outputs, as {"cost": (None, 100.0)}, which theta keeps with probability `level`; or a
-            function of thetas (M, p) that returns which are allowed, as one of `fit.outcome(theta).sf(beds)`.
+        subject_to : limits of outputs, as {"cost": (None, 100.0)}, or of probabilities, quantiles and standard
+            deviations of f, as {cbq.Probability(above=beds): (None, 0.05)}, which theta keeps with probability `level`;
+            or a function of thetas (M, p) that returns which are allowed.
         output : the output to choose by, its index or its name, where f has several.
         epsilon : how far from the best is good enough (default: 1% of the range of I).
         level : of the interval of I, of the set of thetas that may be best, and of the constraints.
@@ -617,11 +618,11 @@ class Fit(Immutable, ABC):
         return find_best(
             self,
             prior_or_bounds,
+            epsilon,
             among=among,
             maximize=maximize,
             subject_to=subject_to,
             output=output,
-            epsilon=epsilon,
             level=level,
             size=size,
             rng=rng,

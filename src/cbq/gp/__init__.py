@@ -14,7 +14,7 @@ regression: several outputs on columns of a table.
 search: the algorithms that look for hyperparameters.
 """
 
-from cbq.gp.acquisition import Gain, disagreement
+from cbq.gp.acquisition import Gain, disagreement, knowledge_gradient
 from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude, relative_errors
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.heteroscedastic import (
@@ -113,6 +113,7 @@ __all__ = [
     "grid_amplitude",
     "integrate",
     "kernel_for_landmarks",
+    "knowledge_gradient",
     "landmarks_for",
     "left_out_points",
     "left_out_residuals",

@@ -17,9 +17,9 @@ from cbq.fit import Fit
 from cbq.gp import ExactGP, LocalAmplitude, PooledPoints, choose_kernel
 from cbq.linalg.jitter import SMALL_JITTER
 from cbq.measures import Gaussian, Measure
+from cbq.measures.points import iid, sobol
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior, is_table
-from cbq.runs import iid, sobol
 from cbq.samples import units
 
 Method = Literal["mc", "bq"]

@@ -19,7 +19,7 @@ from cbq.common import Array, Integers, Progress, evenly, generator, is_whole, o
 from cbq.fit import Fit
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
-from cbq.runs import iid, sobol
+from cbq.measures.points import iid, sobol
 from cbq.samples import Names, named_columns, thetas_in
 
 Design = Literal["sobol", "iid"]

@@ -360,8 +360,9 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()` or
-            a list of them. Each may have tolerances of its own; the following ones are those of all others.
+        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
+            `cbq.Best()`, `cbq.ValueAtRisk(alpha)`, `cbq.ExpectedShortfall(alpha)`, `cbq.ExpectedLoss()` or a list of
+            them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
         rtol : the same in units of the standard deviation of I over Q, such as 0.01.
         relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
