@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import between_0_and_1, call_each, is_whole, opened, shown
+from cbq.common import Executor, between_0_and_1, call_each, is_whole, opened, shown
 from cbq.comparison.scores import (
     HasFit,
     KnownTruth,

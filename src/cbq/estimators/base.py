@@ -17,11 +17,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common import as_text, did_you_mean, flag, one_of, opened, shown
+from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown
 from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
