@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,9 +24,9 @@ from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
 from cbq.common import evenly, one_of, run_entropy, shown_seed
 from cbq.problems.problem import Problem
-from cbq.runs import GOAL_NOTE, AdaptiveAnswer, OnChange, Session
+from cbq.runs import GOAL_NOTE, AdaptiveAnswer, Asked, OnChange, Session
 
-PROBLEM_NOTE = "problem"
+PROBLEM_NOTE, LEASE_NOTE = "problem", "lease"  # names of the problem and of the lease in a checkpoint
 WAIT = 5.0  # seconds to wait for another process to release the file
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
@@ -74,6 +75,13 @@ class Asking(Changing):
     )
     pending: bool = options.setting(
         "List the runs that were asked for and not told, instead of new runs.", "--pending", default=False
+    )
+    lease: str | None = options.setting(
+        "Ask again for runs that were asked for longer ago than this, such as 90m, 2h or 1d, and not told, since their "
+        "jobs may be lost. RUN remembers it.",
+        "--lease",
+        metavar="TIME",
+        shown="never",
     )
     seed: int | None = options.setting(
         "Begin a run with this random seed.", "--seed", metavar="INTEGER", min=0, shown="0"
@@ -166,12 +174,13 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
     Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
     x_0, x_1, ..., or by the names that the problem gives them. Run f there, in any order, and pass the results to `cbq
     tell`. The first call names the problem, whose integrand may be None, and the goal; the file RUN remembers both.
-    Ends with exit status 3, and without a table, once the accuracy is reached or the budget spent.
+    With --lease, runs whose jobs were lost come again, before new ones. Ends with exit status 3, and without a table,
+    once the accuracy is reached or the budget spent.
 
     \b
     Examples:
       cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01
-      cbq ask run.sqlite --n 8 --out points.csv
+      cbq ask run.sqlite --n 8 --lease 2h --out points.csv
       cbq ask run.sqlite --pending
     """
     run, out, pending = resumed.run, asking.out, asking.pending
@@ -182,18 +191,22 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
+        lease = _lease(session, asking.lease)
         reason = _why_none(session, pending=pending)
-        n = 0 if pending else len(session.pending)  # their table may have been lost
-        again = f"cbq ask {run} --pending lists them"
-        earlier = f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
-        if reason is not None:
+        asked, n_again = session.pending, 0
+        if not pending:
+            asked, n_again = _next_runs(session, asking.n, None if session.reached else lease, new=reason is None)
+        earlier = _earlier(session, run, asked, lease)  # their table may have been lost
+        if not len(asked):
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        left = session.goal.budget - session.n_asked
-        asked = session.pending if pending else session.ask(min(asking.n or session.batch_size(1), left))
         write_columns(out, asked.to_columns())
+    more = f" {n_again} of them were asked for before and not told." * bool(n_again) + earlier
     if out is not None:
-        typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
+        how = f"run f there, and tell the results with cbq tell {run}."
+        typer.echo(f"{len(asked)} runs are in {out}: {how}{more}")
+    elif more:  # apart from the table
+        typer.echo(more.strip(), err=True)
 
 
 def tell(resumed: Resumed, telling: Telling) -> None:
@@ -237,9 +250,12 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
         session = opened.session  # closed below, so that others can ask and tell during the fit
     with opened.source.locating_errors():
         failed = f" ({len(session.failures)} failed)" * bool(session.failures)
+        lease = _lease(session, None)
+        n = 0 if lease is None else len(session.overdue(lease))
+        late = f" ({n} for more than {options.duration(lease or 0.0)})" * bool(n)
         typer.echo(
             f"{opened.problem.name}: {session.n_asked} runs asked for, {session.n_told} told{failed}, "
-            f"{len(session.pending)} pending. Wanted: {session.goal}."
+            f"{len(session.pending)} pending{late}. Wanted: {session.goal}."
         )
         if session.missing:
             typer.echo(f"\nNext: {_next(session, resumed.run)}")
@@ -329,6 +345,30 @@ def _write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, command:
     written += [str(folder / "history.csv"), write_figure(folder / "history.png", history.plot)]
     written.append(report.write_report(folder / "report.html", command, record, answer))
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")
+
+
+def _lease(session: Session, given: str | None) -> float | None:
+    """The seconds after which a run without a result is lost, as given or as the file remembers; None for never."""
+    if given is not None:
+        session.note(LEASE_NOTE, options.seconds(given, "--lease"))
+    return session.noted(LEASE_NOTE)
+
+
+def _next_runs(session: Session, n: int | None, lease: float | None, *, new: bool) -> tuple[Asked, int]:
+    """At most n runs to make: lost ones, and then new ones within the budget; and the number of lost ones."""
+    wanted = n or session.batch_size(1)
+    again = session.ask_again(lease or math.inf, wanted)
+    wanted = min(wanted - len(again), session.goal.budget - session.n_asked) if new else 0
+    return (again + session.ask(wanted) if wanted > 0 else again), len(again)
+
+
+def _earlier(session: Session, run: Path, asked: Asked, lease: float | None) -> str:
+    """A sentence on pending runs besides these."""
+    n = len(session.pending) - len(asked)
+    if not n:
+        return ""
+    back = "" if lease is None else f", and cbq ask repeats each {options.duration(lease)} after it was asked for"
+    return f" {n} runs that were asked for earlier are pending: cbq ask {run} --pending lists them{back}."
 
 
 def _why_none(session: Session, *, pending: bool) -> str | None:

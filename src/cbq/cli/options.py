@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -33,6 +34,7 @@ PROBLEM_OPTION = (
 )
 LEVEL = "Give intervals of this level, between 0 and 1."
 ON_CHANGE = "If f has changed since the stored values, stop (raise), or keep them without a check (reuse)."
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # of a duration, in seconds
 OPTION = "option"  # the key of an option in the metadata of its field
 
 
@@ -263,6 +265,20 @@ def thetas(texts: Sequence[str] | None, p: int, option: str = "--theta") -> Arra
             )
         rows.append(row)
     return np.array(rows) if rows else None
+
+
+def seconds(text: str, name: str) -> float:
+    """A duration such as 90s, 30m, 2h or 1d; a number without a unit has seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
+    if found is None or not float(found[1]) > 0:
+        raise ValueError(f"{name} must be a time such as 90s, 30m, 2h or 1d, but it is {text!r}.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def duration(seconds: float) -> str:
+    """A duration in its largest whole unit."""
+    unit = max((unit for unit in UNITS if unit and UNITS[unit] <= seconds), key=UNITS.__getitem__, default="s")
+    return f"{seconds / UNITS[unit]:.3g}{unit}"
 
 
 @contextmanager
