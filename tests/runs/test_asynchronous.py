@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from simulated import SimulatedExecutor
 
 import cbq
 from cbq.checkpoint.ledger import read_ledger
@@ -24,6 +23,7 @@ from cbq.runs.integrand import Evaluator
 from cbq.runs.resuming import CHECKED_POINTS
 from cbq.runs.scheduling import Scheduler
 from cbq.samples import Names
+from simulated import SimulatedExecutor
 from tests.checkpoint.test_checkpoint import kill_while_running, lines
 from tests.runs.test_executors import SIZE, problem, same
 
@@ -279,7 +279,7 @@ def test_a_future_that_cannot_be_waited_for_is_refused():
         def result(self):
             return None
 
-    with pytest.raises(TypeError, match=r"must return a future with result\(\), and with add_done_callback\(\) or done"):
+    with pytest.raises(TypeError, match=r"must return a future with result\(\), and with add_done_callback"):
         problem().collect(**SIZE, executor=Submits(Blocking))
 
 

@@ -351,7 +351,8 @@ def _lease(session: Session, given: str | None) -> float | None:
     """The seconds after which a run without a result is lost, as given or as the file remembers; None for never."""
     if given is not None:
         session.note(LEASE_NOTE, options.seconds(given, "--lease"))
-    return session.noted(LEASE_NOTE)
+    lease: float | None = session.noted(LEASE_NOTE)
+    return lease
 
 
 def _next_runs(session: Session, n: int | None, lease: float | None, *, new: bool) -> tuple[Asked, int]:

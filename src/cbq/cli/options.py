@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -96,11 +96,22 @@ class Named:
         metavar="PROBLEM",
     )
     option: list[str] | None = setting(PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+    command: str | None = setting(
+        "Run this program as the integrand of the problem, such as './borehole {x.rw} {theta.depth}', for one point at "
+        "a time in a new folder. Its last line must be f.",
+        metavar="TEXT",
+    )
+    parse: str | None = setting(
+        "Find f in the output of --command by this regular expression, as the groups of its last match.",
+        metavar="REGEX",
+    )
 
     @property
     def source(self) -> ProblemSource:
         """The source of the problem."""
-        return ProblemSource.parse(self.problem, self.option)
+        if self.parse is not None and self.command is None:
+            raise ValueError("--parse is for the output of a program: pass --command as well.")
+        return replace(ProblemSource.parse(self.problem, self.option), command=self.command, pattern=self.parse)
 
 
 @dataclass(frozen=True)

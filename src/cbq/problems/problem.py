@@ -30,6 +30,7 @@ from cbq.common import (
     text,
     whole,
 )
+from cbq.integrands import Command
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.report import html
@@ -141,12 +142,13 @@ class Problem(Immutable):
             raise ValueError(
                 f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
             )
-        self.integrand, self.family, self.prior = integrand, family, measure
+        self.family, self.prior = family, measure
         self.vectorized = flag(vectorized, "vectorized")
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
         self.names = Names.of(names).with_theta(self.p)
+        self.integrand = integrand.with_names(self.names) if isinstance(integrand, Command) else integrand
         if version is not None and not isinstance(version, str) and not is_number(version):
             raise TypeError(f"version must be a text or a number, but it is {shown(version)}.")
         self.version = None if version is None else str(version)
@@ -536,7 +538,7 @@ class Problem(Immutable):
         rng = self._rng_parameter
         return Evaluator(
             self._require_integrand(),
-            self.vectorized,
+            self.vectorized and not isinstance(self.integrand, Command),
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",
             bounds=None if self.stochastic else self.bounds,  # draws may lie outside

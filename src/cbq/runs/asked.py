@@ -42,8 +42,8 @@ class Asked(ArrayTable):
 
     def __add__(self, other: Asked) -> Asked:
         """These runs, and then others of the same session."""
-        names = ("ids", "theta", "x")
-        return Asked(*(np.concatenate([getattr(self, each), getattr(other, each)]) for each in names), self.names)
+        ids, theta, x = (np.concatenate([getattr(self, each), getattr(other, each)]) for each in ("ids", "theta", "x"))
+        return Asked(ids, theta, x, self.names)
 
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns of a table, (n,) each: id, and the coordinates of theta and x by their names."""
