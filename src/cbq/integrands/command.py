@@ -35,8 +35,8 @@ class Command:
     coordinate rw of x, by the names of the problem, `{x[0]}` the first one, `{x}` all of them, and `{theta...}` is
     alike; `{x.rw:.6e}` has a format, without which a number has all its digits. Each call has a new working folder. The
     program is looked for in the folder where Python runs when the command is made, and then on the PATH; behind a
-    program on the PATH, so is the first file, as in `python model.py {x}`. All other paths are relative to the working
-    folder: pass further files by `files`, or write absolute paths.
+    program from elsewhere, so is the first file, as in `python model.py {x}`. All other paths are relative to the
+    working folder: pass further files by `files`, or write absolute paths.
 
     f fails at a point if the exit status of the program is not 0, or if its output has no finite number. The error has
     the end of the error output and the name of the working folder, which is kept. The contents of the program and of
@@ -166,11 +166,10 @@ class Command:
         return words
 
     def _located(self, words: list[str]) -> dict[int, str]:
-        """The paths of the program and, behind one on the PATH, of the first file, by their places among the words."""
-        if not words or Path(self._root, words[0]).is_file():
+        """The paths of the program and, behind one from elsewhere, of the first file; by places among the words."""
+        if not words or (not os.path.isabs(words[0]) and Path(self._root, words[0]).is_file()):
             return {i: str(Path(self._root, word)) for i, word in enumerate(words[:1])}
-        on_path = shutil.which(words[0])
-        found = {} if on_path is None else {0: on_path}
+        found = {0: shutil.which(words[0]) or words[0]}
         for i, word in enumerate(words):
             if i and word not in (self.files or {}) and Path(self._root, word).is_file():
                 return {**found, i: str(Path(self._root, word))}
