@@ -415,7 +415,9 @@ def test_a_lost_job_comes_back_when_its_lease_is_over(simulator, monkeypatch):
         "each 2h after it was asked for."
     )
     text = ok("ask", "run.sqlite", "--n", 3, "--out", "points.csv")
-    assert text == f"1 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite. {mentioned}\n"
+    assert (
+        text == f"1 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite. {mentioned}\n"
+    )
     result = run("ask", "run.sqlite")
     assert result.exit_code == 3
     assert "16 runs were asked for, which is the budget." in result.stderr
@@ -436,7 +438,9 @@ def test_a_lost_job_comes_back_when_its_lease_is_over(simulator, monkeypatch):
 @pytest.mark.parametrize("lease", ["soon", "0h", "-1", "2 years", ""])
 def test_a_lease_is_a_time(simulator, lease):
     begin(simulator, 2)
-    assert refused("ask", "run.sqlite", "--lease", lease).startswith("--lease must be a time such as 90s, 30m, 2h or 1d")
+    assert refused("ask", "run.sqlite", "--lease", lease).startswith(
+        "--lease must be a time such as 90s, 30m, 2h or 1d"
+    )
 
 
 # programs

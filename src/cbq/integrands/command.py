@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from cbq.common import Array, flag, one_of, real, shown
-from cbq.integrands.template import filled, has_placeholders, require_names, require_template
+from cbq.integrands.template import filled, has_placeholders, require_names, require_template, split
 from cbq.samples import Names
 
 Keep = Literal["failed", "all", "none"]
@@ -158,7 +157,7 @@ class Command:
         if not isinstance(self.template, str):
             return list(self.template)
         try:
-            words = shlex.split(self.template)
+            words = split(self.template)
         except ValueError as error:
             raise ValueError(f"template is no command, {error}: {shown(self.template)}.") from error
         if not words:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from cbq.common import Array, did_you_mean
 from cbq.samples import Names
@@ -36,6 +37,14 @@ def require_names(text: str, names: Names) -> None:
         known = getattr(names, part) if part else ()
         if name and known and name not in known:
             raise ValueError(f"the command has {{{part}.{name}}}: {did_you_mean(name, known, f'names of {part}')}")
+
+
+def split(text: str) -> list[str]:
+    """The words of a command, as a shell splits it; placeholders stay whole, also with blanks in their names."""
+    found = [token[0] for token in TOKENS.finditer(text)]
+    numbered = iter(range(len(found)))
+    words = shlex.split(TOKENS.sub(lambda _: f"\0{next(numbered)}\0", text))
+    return [re.sub("\0(\\d+)\0", lambda number: found[int(number[1])], word) for word in words]
 
 
 def filled(text: str, x: Array, theta: Array, names: Names) -> str:
