@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import cbq
+from benchmarks._simulated import SimulatedExecutor
 from cbq.checkpoint.ledger import read_ledger
 from cbq.measures import Gaussian, Uniform
 from cbq.runs.asked import Asked
@@ -23,7 +24,6 @@ from cbq.runs.integrand import Evaluator
 from cbq.runs.resuming import CHECKED_POINTS
 from cbq.runs.scheduling import Scheduler
 from cbq.samples import Names
-from simulated import SimulatedExecutor
 from tests.checkpoint.test_checkpoint import kill_while_running, lines
 from tests.runs.test_executors import SIZE, problem, same
 

@@ -27,7 +27,7 @@ from cbq.problems.problem import Problem
 from cbq.runs import GOAL_NOTE, AdaptiveAnswer, Asked, OnChange, Session
 
 PROBLEM_NOTE, LEASE_NOTE = "problem", "lease"  # names of the problem and of the lease in a checkpoint
-WAIT = 5.0  # seconds to wait for another process to release the file
+WAIT = 5.0  # seconds to wait for another process to release the file, if nothing else is asked for
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
 
@@ -57,9 +57,14 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Changing:
-    """What to do if f has changed."""
+    """What to do if f has changed, or if another process has the file."""
 
     on_change: str = options.setting(options.ON_CHANGE, default="raise", metavar="NAME")
+    wait: str = options.setting(
+        "Wait this long for another process that has RUN open, such as 30s or 10m.",
+        default=options.duration(WAIT),
+        metavar="TIME",
+    )
 
 
 @dataclass(frozen=True)
@@ -189,7 +194,8 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
             raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
+    begin = {"begin": not pending, "seed": asking.seed, "accuracy": accuracy}
+    with _opened(resumed, asking.on_change, options.seconds(asking.wait, "--wait"), **begin) as opened:
         session = opened.session
         lease = _lease(session, asking.lease)
         reason = _why_none(session, pending=pending)
@@ -224,7 +230,7 @@ def tell(resumed: Resumed, telling: Telling) -> None:
     table = read_sheet(telling.results, telling.sheet, telling.header_row)
     if table.remark:
         typer.echo(f"{table.remark}.", err=True)
-    with _opened(resumed, telling.on_change) as opened:
+    with _opened(resumed, telling.on_change, options.seconds(telling.wait, "--wait")) as opened:
         session = opened.session
         before = session.n_told
         tell_results(table, session)
@@ -275,6 +281,7 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
 def _opened(
     resumed: Resumed,
     on_change: str | None,
+    wait: float = WAIT,
     *,
     begin: bool = False,
     seed: int | None = None,
@@ -283,19 +290,19 @@ def _opened(
     """The run in a file, locked against other processes.
 
     on_change : as for `Problem.session`; None to read the run only. begin : whether to make the file if there is none.
-    seed, accuracy : by default, the ones in the file.
+    wait : seconds to wait for another process to release the file. seed, accuracy : by default, the ones in the file.
     """
     file, problem = resumed.run, resumed.problem
     is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed
     if is_new and (problem is None or not begin):
         raise ValueError(f"there is no run {file}: cbq ask {file} --problem path/to/file.py:attribute begins one.")
-    stored = None if is_new else read_ledger(file, WAIT)
+    stored = None if is_new else read_ledger(file, wait)
     source = ProblemSource.optional(problem, resumed.option) or _stored_source(file, stored)
     remembered = {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
     goal = (accuracy or options.Accuracy()).goal(remembered)
     entropy = _entropy(file, stored, seed)
     target = source.load()
-    with source.locating_errors(), target._session(goal, entropy, None, None, file, WAIT) as session:
+    with source.locating_errors(), target._session(goal, entropy, None, None, file, wait) as session:
         if on_change is None:
             session._warn_if_changed()
         else:
