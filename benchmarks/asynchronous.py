@@ -2,10 +2,10 @@
 
 Run: .venv/bin/python benchmarks/asynchronous.py [--runs 120] [--workers 8] [--seeds 1]
 
-Each row is a run of `solve` with this budget, asynchronous or in batches. The end is the simulated time at which the last
-run ends, divided by total time of f / workers: 1 if all workers are busy until the end. Choices take no simulated time;
-the seconds that they took stand beside it. The error is the root
-mean square over thetas of the prior, in units of the spread of I.
+Each row is a run of `solve` with this budget, asynchronous or in batches. The end is the simulated time at which the
+last run ends, divided by total time of f / workers: 1 if all workers are busy until the end. Choices take no simulated
+time; the seconds that they took stand beside it. The error is the root mean square over thetas of the prior, in units
+of the spread of I.
 """
 
 from __future__ import annotations

@@ -194,8 +194,8 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
             raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    begin = {"begin": not pending, "seed": asking.seed, "accuracy": accuracy}
-    with _opened(resumed, asking.on_change, options.seconds(asking.wait, "--wait"), **begin) as opened:
+    wait = options.seconds(asking.wait, "--wait")
+    with _opened(resumed, asking.on_change, wait, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
         lease = _lease(session, asking.lease)
         reason = _why_none(session, pending=pending)

@@ -65,7 +65,7 @@ def compare(
     level : the level of the intervals.
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
-    executor : a number of processes to start, or any `concurrent.futures.Executor`: each estimator is fitted and scored
+    executor : a number of processes to start, or anything with `submit`: each estimator is fitted and scored
         on one of its workers. Seconds are measured on the worker, which may share its cores with others.
 
     Examples

@@ -47,7 +47,7 @@ class Estimator(ABC, Generic[F]):
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> F:
         """Estimate I over theta from samples.
 
-        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as a Dask cluster's: its
+        executor: a number of processes to start, or anything with `submit`, such as a client of Dask: its
         workers share the thetas of stage 1 of `cbq.CBQ`. The fit does not depend on how many there are.
         """
         with opened(executor) as pool:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, flag, one_of, real, shown
+from cbq.common import Array, file_name, flag, one_of, real, shown
 from cbq.integrands.template import filled, has_placeholders, require_names, require_template, split
 from cbq.samples import Names
 
@@ -79,10 +79,12 @@ class Command:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_root", os.getcwd())
-        for text in self._templates():
-            require_template(text, "the command")
-        if not any(map(has_placeholders, self._templates())):
-            raise ValueError("the command needs a placeholder, such as {x} or {theta[0]}: without one, f is constant.")
+        object.__setattr__(self, "names", Names.of(self.names))
+        templates = self._templates()
+        for argument, text in templates:
+            require_template(text, argument)
+        if not any(has_placeholders(text) for _, text in templates):
+            raise ValueError("template needs a placeholder, such as {x} or {theta[0]}: without one, f is constant.")
         self._require_parse()
         if self.output is not None and not _is_inside(self.output):
             raise ValueError(f"output must be a file name in the working folder, but it is {shown(self.output)}.")
@@ -91,11 +93,11 @@ class Command:
         number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
         if self.timeout is not None and not (number and 0 < self.timeout < np.inf):
             raise ValueError(f"timeout must be a positive number of seconds, but it is {shown(self.timeout)}.")
-        if self.folder is not None and not isinstance(self.folder, str | os.PathLike):
-            raise TypeError(f"folder must be the name of a folder, but it is {shown(self.folder)}.")
+        if self.folder is not None:
+            object.__setattr__(self, "folder", file_name(self.folder, "folder"))
 
-    def _templates(self) -> list[str]:
-        """All texts with placeholders, checked."""
+    def _templates(self) -> list[tuple[str, str]]:
+        """All texts with placeholders, checked, and the arguments that they are from."""
         template, files = self.template, {} if self.files is None else self.files
         words = [template] if isinstance(template, str) else template
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) and word.strip() for word in words):
@@ -111,7 +113,8 @@ class Command:
             raise TypeError(f"files must hold texts, or paths of files to copy, but it is {shown(files)}.")
         if self.stdin is not None and not isinstance(self.stdin, str):
             raise TypeError(f"stdin must be a text, but it is {shown(self.stdin)}.")
-        return [*words, *(each for each in files.values() if isinstance(each, str)), self.stdin or ""]
+        in_files = [("files", each) for each in files.values() if isinstance(each, str)]
+        return [*(("template", word) for word in words), *in_files, ("stdin", self.stdin or "")]
 
     def _require_parse(self) -> None:
         if isinstance(self.parse, str):
@@ -129,7 +132,7 @@ class Command:
 
     def with_names(self, names: Names) -> Self:
         """The same command for a problem with these names."""
-        for text in self._templates():
+        for _, text in self._templates():
             require_names(text, names)
         new = replace(self, names=names)
         object.__setattr__(new, "_root", self._root)

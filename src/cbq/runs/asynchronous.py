@@ -15,8 +15,9 @@ from cbq.runs.session import Session
 class NextRuns:
     """The next task of a session whenever a worker is free; None while enough runs are under way, or if it is over.
 
-    Choosing a run takes time, too. As many runs are chosen together as end during a choice, one by one if runs take
-    much longer than a choice; at most an eighth of the runs so far, since a fit to a few more changes little.
+    Choosing a run takes time, too. As many runs are chosen together as end during a choice, so that choosing takes no
+    longer than one worker runs; one by one if runs take much longer than a choice; and at most an eighth of the runs
+    so far, since a fit to a few more changes little.
 
     n_workers: returns the number of runs at a time. check: called before each choice, to end a run that makes no sense.
     clock: for the seconds of a choice.
