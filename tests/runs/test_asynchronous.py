@@ -296,5 +296,5 @@ def test_a_client_of_dask_stands_for_its_executor():
 
 @pytest.mark.parametrize("executor", [Submits, "two", SimpleNamespace(submit=3)])
 def test_what_submits_nothing_is_refused(executor):
-    with pytest.raises(TypeError, match=r"or have a method submit\(function, \*arguments\).* but it is"):
+    with pytest.raises(TypeError, match=r"or an object with submit\(function, \*arguments\).* but it is"):
         problem().collect(**SIZE, executor=executor)

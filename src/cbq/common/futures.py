@@ -27,7 +27,7 @@ class Executor(Protocol):
         """Make a call somewhere, and return its future."""
 
 
-class Outcome(NamedTuple):
+class CallResult(NamedTuple):
     """What became of a call: its result, the error of its function, or the error of the executor that lost it."""
 
     result: Any = None
@@ -35,15 +35,15 @@ class Outcome(NamedTuple):
     lost: BaseException | None = None
 
 
-def call(function: Callable[[Any], Any], task: Any, attempt: int) -> Outcome:
+def call(function: Callable[[Any], Any], task: Any, attempt: int) -> CallResult:
     """A call in a worker; an error in its future is then one of the executor, in whatever class it comes back.
 
     attempt: keeps a scheduler that caches calls from returning an earlier attempt.
     """
     try:
-        return Outcome(function(task))
+        return CallResult(function(task))
     except Exception as error:
-        return Outcome(error=_sendable(error))
+        return CallResult(error=_sendable(error))
 
 
 def _sendable(error: Exception) -> Exception:
@@ -88,7 +88,7 @@ class Calls(Generic[Key]):
         else:
             self._polled.add(number)
 
-    def finished(self, seconds: float) -> list[tuple[Key, Outcome]] | None:
+    def finished(self, seconds: float) -> list[tuple[Key, CallResult]] | None:
         """Wait until a call has ended, or until `wake`; what has ended since, and None if nothing has in this time."""
         until = time.monotonic() + seconds
         while True:
@@ -127,11 +127,11 @@ class Calls(Generic[Key]):
                 self._polled.discard(number)
                 self._done.put(number)
 
-    def _taken(self, number: int | None) -> tuple[Key, Outcome]:
+    def _taken(self, number: int | None) -> tuple[Key, CallResult]:
         assert number is not None
         key, future = self._pending.pop(number)
         try:
-            outcome: Outcome = future.result()
+            result: CallResult = future.result()
         except BaseException as error:  # CancelledError and a KeyboardInterrupt of the worker among them
-            outcome = Outcome(lost=error)
-        return key, outcome
+            result = CallResult(lost=error)
+        return key, result

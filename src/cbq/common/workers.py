@@ -64,8 +64,8 @@ def as_executor(executor: Any) -> Executor | int | None:
             return found
     kind = f"the class {executor.__name__}" if isinstance(executor, type) else f"a {type(executor).__name__}"
     raise TypeError(
-        f"executor must be None, a number of processes, or have a method submit(function, *arguments) that returns a "
-        f"future, as a concurrent.futures.Executor has, but it is {kind}."
+        f"executor must be None, a number of processes or an object with submit(function, *arguments), such as a "
+        f"concurrent.futures.Executor, but it is {kind}."
     )
 
 

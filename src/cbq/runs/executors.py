@@ -8,9 +8,9 @@ from functools import partial
 
 from cbq.checkpoint import BatchResult, joined
 from cbq.common import (
+    CallResult,
     Calls,
     Executor,
-    Outcome,
     WorkerError,
     Workers,
     described,
@@ -73,7 +73,7 @@ class ExecutorPool(Pool):
     def n_workers(self) -> int:
         return self._workers.count
 
-    def _result(self, task: Task, outcome: Outcome) -> TaskResult:
+    def _result(self, task: Task, outcome: CallResult) -> TaskResult:
         error = outcome.lost if outcome.error is None else outcome.error
         if error is None:
             return TaskResult(outcome.result)
