@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import pickle
 import random
 import subprocess
 import sys
@@ -269,6 +270,21 @@ def test_errors_of_f_are_told_from_errors_of_the_executor():
     with pytest.raises(cbq.IntegrandError, match=r"raised ArithmeticError at theta index t = 0 .*flat"):
         problem(broken).collect(**SIZE, executor=executor)
     assert executor.submitted == 1
+
+
+def test_an_error_in_another_process_has_its_traceback():
+    class Sending(Future):
+        def result(self):
+            return pickle.loads(pickle.dumps(super().result()))
+
+    def broken(x, theta):
+        raise ArithmeticError("flat")
+
+    for executor, shown in ((Submits(Sending), True), (Submits(), False)):
+        with pytest.raises(cbq.IntegrandError) as error:
+            problem(broken).collect(**SIZE, executor=executor)
+        assert ("in broken" in str(error.value.__cause__)) == shown
+        assert isinstance(error.value.__cause__, ArithmeticError) != shown
 
 
 def test_a_future_that_cannot_be_waited_for_is_refused():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -27,11 +28,22 @@ class Executor(Protocol):
         """Make a call somewhere, and return its future."""
 
 
+class RemoteTraceback(Exception):
+    """The traceback of an error in another process."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
 class CallResult(NamedTuple):
-    """What became of a call: its result, the error of its function, or the error of the executor that lost it."""
+    """What became of a call: its result, the error of its function, or the error of the executor that lost it.
+
+    details: the traceback of the error of the function, which pickle leaves out.
+    """
 
     result: Any = None
     error: Exception | None = None
+    details: str = ""
     lost: BaseException | None = None
 
 
@@ -43,7 +55,7 @@ def call(function: Callable[[Any], Any], task: Any, attempt: int) -> CallResult:
     try:
         return CallResult(function(task))
     except Exception as error:
-        return CallResult(error=_sendable(error))
+        return CallResult(None, _sendable(error), traceback.format_exc())
 
 
 def _sendable(error: Exception) -> Exception:
@@ -134,4 +146,6 @@ class Calls(Generic[Key]):
             result: CallResult = future.result()
         except BaseException as error:  # CancelledError and a KeyboardInterrupt of the worker among them
             result = CallResult(lost=error)
+        if result.error is not None and result.error.__traceback__ is None:  # it is from another process
+            result.error.__cause__ = RemoteTraceback(result.details)
         return key, result
