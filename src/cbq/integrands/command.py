@@ -22,6 +22,7 @@ from cbq.samples import Names
 
 Keep = Literal["failed", "all", "none"]
 STDIN, STDOUT, STDERR = "cbq-stdin.txt", "cbq-stdout.txt", "cbq-stderr.txt"  # in a working folder
+MAX_LENGTH = 2**17  # characters of a command, which systems limit, too
 MOST_SHOWN = 400  # characters of the error output of a program
 SECONDS_TO_LIST = 5.0  # for the list of processes
 
@@ -80,6 +81,7 @@ class Command:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_root", os.getcwd())
         object.__setattr__(self, "names", Names.of(self.names))
+        object.__setattr__(self, "shell", flag(self.shell, "shell"))
         templates = self._templates()
         for argument, text in templates:
             require_template(text, argument)
@@ -88,7 +90,6 @@ class Command:
         self._require_parse()
         if self.output is not None and not _is_inside(self.output):
             raise ValueError(f"output must be a file name in the working folder, but it is {shown(self.output)}.")
-        flag(self.shell, "shell")
         one_of(self.keep, Keep, "keep")
         number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
         if self.timeout is not None and not (number and 0 < self.timeout < np.inf):
@@ -102,6 +103,8 @@ class Command:
         words = [template] if isinstance(template, str) else template
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) and word.strip() for word in words):
             raise TypeError(f"template must be a command, a text or a list of texts, but it is {shown(template)}.")
+        if sum(map(len, words)) > MAX_LENGTH:
+            raise ValueError(f"template must have at most {MAX_LENGTH} characters: pass long texts by files or stdin.")
         if not words or (self.shell and not isinstance(template, str)):
             needed = "one text for the shell" if words else "a command"
             raise ValueError(f"template must be {needed}, but it is {shown(template)}.")
