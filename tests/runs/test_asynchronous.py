@@ -68,7 +68,7 @@ def simulate(budget, workers, seconds=uneven, choosing=0.0):
     session, executor = Counted(budget), SimulatedExecutor(workers, seconds)
     ticks = iter(range(10**6))
     clock = lambda: choosing * next(ticks)  # noqa: E731
-    runs = NextRuns(session, lambda: workers, lambda: None, skip_failures=False, clock=clock)
+    runs = NextRuns(session, lambda: workers, lambda: True, skip_failures=False, clock=clock)
 
     def on_finished(results):
         runs.note(results)
@@ -118,6 +118,20 @@ def test_several_workers_get_runs_one_by_one(solved):
     first = 1  # before it, the outputs of f are unknown
     assert starts[first : first + 4] == [ends[0]] * 4
     assert starts[first + 4 :] == ends[1:-4]  # whenever a run ends, the next one begins
+
+
+def test_an_f_that_depends_on_theta_after_all_ends_the_run_when_no_run_is_under_way():
+    claims = cbq.Problem(
+        lambda x, theta: theta[0] + x[:, 0],
+        lambda theta: Gaussian(theta, 1.0),
+        Uniform(0.0, 1.0),
+        depends_on_theta=False,
+    )
+    executor = SimulatedExecutor(4, uneven)
+    with pytest.raises(ValueError, match="f depends on theta, although the problem has depends_on_theta=False"):
+        claims.solve(budget=60, rng=0, executor=executor)
+    assert set(executor.started) == set(executor.ended)
+    assert len(executor.started) < 30
 
 
 # the file

@@ -37,7 +37,7 @@ class Solving(options.Running, options.Showing):
 
     batch: int | None = options.whole(
         "Choose this many runs together, before any of them is made.",
-        shown="one for each worker, or an eighth of the runs so far",
+        shown="an eighth of the runs so far; with --workers, as they become free",
     )
 
 

@@ -19,20 +19,21 @@ class NextRuns:
     longer than one worker runs; one by one if runs take much longer than a choice; and at most an eighth of the runs
     so far, since a fit to a few more changes little.
 
-    n_workers: returns the number of runs at a time. check: called before each choice, to end a run that makes no sense.
-    clock: for the seconds of a choice.
+    n_workers: returns the number of runs at a time. is_sensible: returns whether to go on. clock: for the seconds of a
+    choice.
     """
 
     def __init__(
         self,
         session: Session,
         n_workers: Callable[[], int],
-        check: Callable[[], None],
+        is_sensible: Callable[[], bool],
         *,
         skip_failures: bool,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self._session, self._n_workers, self._check, self._skip = session, n_workers, check, skip_failures
+        self._session, self._n_workers, self._is_sensible = session, n_workers, is_sensible
+        self._skip = skip_failures
         self._waiting, self._clock = deque(session.pending), clock
         self._choosing = 0.0  # seconds of the last choice
         self._running, self._ended = 0.0, 0  # seconds and number of runs that have ended
@@ -57,8 +58,8 @@ class NextRuns:
         lacking = max(self._n_workers() + together - 1, session.missing) - unfinished
         if lacking <= 0:
             return
-        self._check()
-        self._is_over = session.is_over  # the runs under way are waited for; their results may change it
+        # The runs under way are waited for, and their results may change it.
+        self._is_over = session.is_over or not self._is_sensible()
         left = max(session.goal.budget - session.n_told, session.missing, 1) - unfinished
         n = min(max(lacking, together), left)
         if n > 0 and not self._is_over:

@@ -81,8 +81,8 @@ class _Run:
                 raise task.points.failure(0, did, f", and it failed at all {self.session.n_told} runs so far.")
 
     def _keep_busy(self, scheduler: Scheduler) -> None:
-        session, skip = self.session, self.options.on_error == "skip"
-        runs = NextRuns(session, self._n_workers, lambda: _require_independence(session), skip_failures=skip)
+        skip = self.options.on_error == "skip"
+        runs = NextRuns(self.session, self._n_workers, lambda: _evidence(self.session) is None, skip_failures=skip)
 
         def on_finished(results: Sequence[BatchResult]) -> None:
             runs.note(results)
@@ -102,11 +102,15 @@ class _Run:
         self.report(self.session.n_told, self.session.goal.budget)
 
 
+def _evidence(session: Session) -> str | None:
+    """Runs that show that f depends on theta although the problem denies it; None if there are none."""
+    samples = session.samples
+    return None if samples is None or samples.depends_on_theta else dependence_on_theta(samples)
+
+
 def _require_independence(session: Session) -> None:
     """Raise if runs show that f depends on theta although the problem denies it."""
-    if session.samples is None or session.samples.depends_on_theta:
-        return
-    evidence = dependence_on_theta(session.samples)
+    evidence = _evidence(session)
     if evidence is not None:
         kept = "" if session.checkpoint is None else f" {session.checkpoint} keeps all {session.n_told} runs."
         raise ValueError(
