@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -23,7 +24,7 @@ from cbq.samples import Names
 Keep = Literal["failed", "all", "none"]
 STDIN, STDOUT, STDERR = "cbq-stdin.txt", "cbq-stdout.txt", "cbq-stderr.txt"  # in a working folder
 MAX_LENGTH = 2**17  # characters of a command, which systems limit, too
-MOST_SHOWN = 400  # characters of the error output of a program
+MOST_SHOWN = 400  # bytes of the output of a program that failed
 SECONDS_TO_LIST = 5.0  # for the list of processes
 
 
@@ -56,7 +57,6 @@ class Command:
     timeout : seconds after which a call is ended, and f fails (default: no limit).
     folder : where working folders are made (default: the folder for temporary files of the system).
     keep : which working folders are kept: those of "failed" calls, "all" or "none".
-    names : of the coordinates. A problem passes its own.
 
     Examples
     --------
@@ -75,12 +75,12 @@ class Command:
     timeout: float | None = field(default=None, compare=False)  # the same program, however long it takes
     folder: str | os.PathLike[str] | None = field(default=None, compare=False)
     keep: Keep = field(default="failed", compare=False)
-    names: Names = field(default=Names(), kw_only=True)
+    names: Names = field(init=False, repr=False)  # of the coordinates: those of the problem
     _root: str = field(init=False, repr=False, compare=False)  # the folder of Python, also in other processes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_root", os.getcwd())
-        object.__setattr__(self, "names", Names.of(self.names))
+        object.__setattr__(self, "names", Names())
         object.__setattr__(self, "shell", flag(self.shell, "shell"))
         templates = self._templates()
         for argument, text in templates:
@@ -137,8 +137,8 @@ class Command:
         """The same command for a problem with these names."""
         for _, text in self._templates():
             require_names(text, names)
-        new = replace(self, names=names)
-        object.__setattr__(new, "_root", self._root)
+        new = copy(self)
+        object.__setattr__(new, "names", names)
         return new
 
     def __call__(self, x: Array, theta: Array) -> Array:
@@ -183,9 +183,10 @@ class Command:
     def _at(self, x: Array, theta: Array) -> Any:
         """f at one point x (d,): a number, or (C,)."""
         names = self.names.with_theta(len(theta)).with_x(len(x))
-        if self.folder is not None:
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
-        folder, keep = Path(tempfile.mkdtemp(prefix="cbq-", dir=self.folder)), self.keep == "all"
+        parent = None if self.folder is None else Path(self._root, self.folder)
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        folder, keep = Path(tempfile.mkdtemp(prefix="cbq-", dir=parent)), self.keep == "all"
         try:
             self._prepare(folder, lambda text: filled(text, x, theta, names))
             self._run(folder, [filled(word, x, theta, names) for word in self._expanded(x, theta)])
@@ -302,9 +303,11 @@ def _numbers(words: list[str], where: str) -> Array:
 def _end_of(folder: Path) -> str:
     """The end of the error output, or of the output, in a sentence."""
     for file in (STDERR, STDOUT):
-        text = " ".join(_text(folder / file).split())
+        with open(folder / file, "rb") as output:
+            output.seek(max(os.path.getsize(folder / file) - MOST_SHOWN, 0))
+            text = " ".join(output.read().decode(errors="replace").split())
         if text:
-            return f", and its output ends in '{text[-MOST_SHOWN:]}'"
+            return f", and its output ends in '{text}'"
     return ", without any output"
 
 
