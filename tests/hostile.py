@@ -437,6 +437,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "size": lambda: 3,
     "std": lambda: 1.0,
     "t": lambda: 0,
+    "lease": lambda: 60.0,
+    "template": lambda: "./model {x}",
     "theta": lambda: np.array([0.6, 1.1, 1.9]),
     "url": lambda: "http://127.0.0.1:4242",
     "from_arviz.value": lambda: "mu",
@@ -579,7 +581,7 @@ RESULTS = (
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
-    *("batch_size", "calibrated", "forget_failures", "note", "take", "resident_solve_lower"),
+    *("batch_size", "calibrated", "forget_failures", "note", "noted", "take", "resident_solve_lower"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -43,6 +44,7 @@ PROBLEM_OPTION = (
 )
 LEVEL = "Give intervals of this level, between 0 and 1."
 ON_CHANGE = "If f has changed since the stored values, stop (raise), or keep them without a check (reuse)."
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # of a duration, in seconds
 OPTION = "option"  # the key of an option in the metadata of its field
 
 
@@ -104,11 +106,22 @@ class Named:
         metavar="PROBLEM",
     )
     option: list[str] | None = setting(PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+    command: str | None = setting(
+        "Run this program as the integrand of the problem, such as './borehole {x.rw} {theta.depth}', for one point at "
+        "a time in a new folder. Its last line must be f.",
+        metavar="TEXT",
+    )
+    parse: str | None = setting(
+        "Find f in the output of --command by this regular expression, as the groups of its last match.",
+        metavar="REGEX",
+    )
 
     @property
     def source(self) -> ProblemSource:
         """The source of the problem."""
-        return ProblemSource.parse(self.problem, self.option)
+        if self.parse is not None and self.command is None:
+            raise ValueError("--parse is for the output of a program: pass --command as well.")
+        return replace(ProblemSource.parse(self.problem, self.option), command=self.command, pattern=self.parse)
 
 
 @dataclass(frozen=True)
@@ -309,6 +322,20 @@ def thetas(texts: Sequence[str] | None, p: int, option: str = "--theta") -> Arra
             )
         rows.append(row)
     return np.array(rows) if rows else None
+
+
+def seconds(text: str, name: str) -> float:
+    """A duration such as 90s, 30m, 2h or 1d; a number without a unit has seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
+    if found is None or not float(found[1]) > 0:
+        raise ValueError(f"{name} must be a time such as 90s, 30m, 2h or 1d, but it is {text!r}.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def duration(seconds: float) -> str:
+    """A duration in its largest whole unit."""
+    unit = max((unit for unit in UNITS if unit and UNITS[unit] <= seconds), key=UNITS.__getitem__, default="s")
+    return f"{seconds / UNITS[unit]:.3g}{unit}"
 
 
 @contextmanager

@@ -53,6 +53,7 @@ from cbq.common.checks import (
     text,
     whole,
 )
+from cbq.common.futures import CallResult, Calls, Executor, RemoteTraceback
 from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, Report, as_progress, reporting
 from cbq.common.series import autocorrelation_times, is_sorted

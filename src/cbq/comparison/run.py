@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import between_0_and_1, call_each, is_whole, opened, shown
+from cbq.common import Executor, between_0_and_1, call_each, is_whole, opened, shown
 from cbq.comparison.scores import (
     HasFit,
     KnownTruth,
@@ -66,7 +65,7 @@ def compare(
     level : the level of the intervals.
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
-    executor : a number of processes to start, or any `concurrent.futures.Executor`: each estimator is fitted and scored
+    executor : a number of processes to start, or anything with `submit`: each estimator is fitted and scored
         on one of its workers. Seconds are measured on the worker, which may share its cores with others.
 
     Examples

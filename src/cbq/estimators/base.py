@@ -17,11 +17,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common import as_text, did_you_mean, flag, one_of, opened, shown
+from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown
 from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
@@ -48,7 +47,7 @@ class Estimator(ABC, Generic[F]):
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> F:
         """Estimate I over theta from samples.
 
-        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as a Dask cluster's: its
+        executor: a number of processes to start, or anything with `submit`, such as a client of Dask: its
         workers share the thetas of stage 1 of `cbq.CBQ`. The fit does not depend on how many there are.
         """
         with opened(executor) as pool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, get_args
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from cbq.checkpoint import LOCK_TIMEOUT
 from cbq.common import (
     Array,
+    Executor,
     Immutable,
     Progress,
     as_executor,
@@ -30,6 +30,7 @@ from cbq.common import (
     text,
     whole,
 )
+from cbq.integrands import Command
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.report import html
@@ -141,12 +142,13 @@ class Problem(Immutable):
             raise ValueError(
                 f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
             )
-        self.integrand, self.family, self.prior = integrand, family, measure
+        self.family, self.prior = family, measure
         self.vectorized = flag(vectorized, "vectorized")
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
         self.names = Names.of(names).with_theta(self.p)
+        self.integrand = integrand.with_names(self.names) if isinstance(integrand, Command) else integrand
         if version is not None and not isinstance(version, str) and not is_number(version):
             raise TypeError(f"version must be a text or a number, but it is {shown(version)}.")
         self.version = None if version is None else str(version)
@@ -252,8 +254,9 @@ class Problem(Immutable):
             found by the names of this problem.
         scramble : the scramble of Sobol points: "independent" for each theta, or "common" to all thetas, which makes
             the errors at different thetas similar.
-        executor : where f is called: in this process (default), in a number of new processes, or in any
-            `concurrent.futures.Executor`, such as a pool of threads or `client.get_executor()` of Dask.
+        executor : where f is called: in this process (default), in a number of new processes, or in anything with
+            `submit(function, *arguments)` that returns a future: a `concurrent.futures.Executor`, a client of Dask,
+            an executor of submitit.
         batch : maximum number of points in a call of f (default: 100). The points of a batch belong to one theta, go
             to one worker and enter the checkpoint together: choose a small number if a point takes minutes.
         in_flight : maximum number of pending batches (default: one for each process that the run starts; on an
@@ -292,8 +295,9 @@ class Problem(Immutable):
         self._require_integrand()
         if start is not None and not isinstance(start, Samples):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
+        workers = as_executor(executor)
         options = RunOptions(
-            as_executor(executor),
+            workers,
             whole(batch, "batch", 1),
             None if in_flight is None else whole(in_flight, "in_flight", 1),
             None if checkpoint is None else file_name(checkpoint, "checkpoint"),
@@ -301,7 +305,7 @@ class Problem(Immutable):
             one_of(on_error, OnError, "on_error"),
             one_of(on_change, OnChange, "on_change"),
             whole(retries, "retries"),
-            _time_limit(timeout, as_executor(executor)),
+            _time_limit(timeout, workers),
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
@@ -346,6 +350,7 @@ class Problem(Immutable):
         start: Samples | None = None,
         batch: int | None = None,
         executor: Executor | int | None = None,
+        in_flight: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
         cost: Cost | Measured | None = None,
@@ -356,7 +361,9 @@ class Problem(Immutable):
     ) -> AdaptiveAnswer:
         """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
 
-        The runs depend on f, on the seed and on the size of the batches, not on interruptions.
+        With several workers, a run that ends triggers the next choice, so that the runs depend on which of them end
+        first; `cbq.Samples.from_checkpoint` reads what they were. With `batch`, and without workers, the runs depend
+        on f, on the seed and on the size of the batches alone, not on interruptions.
 
         Parameters
         ----------
@@ -372,9 +379,11 @@ class Problem(Immutable):
         budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
         rng : a Generator or a seed.
         start : existing samples of this problem, from `collect` or from an earlier `solve`.
-        batch : number of runs that are chosen jointly, before any of them is made (default: one for each worker, or an
-            eighth of the runs so far if that is more).
+        batch : number of runs that are chosen jointly, and all made before the next choice. By default, several workers
+            get further runs as they become free; without them, it is an eighth of the runs so far.
         executor, progress, on_error, on_change, retries, timeout : as for `collect`.
+        in_flight : maximum number of runs at a time (default: one for each worker). State it for an executor that does
+            not show its workers, such as a queue of a cluster.
         checkpoint : a file that keeps the runs. The same call again resumes and repeats no run; with a smaller
             tolerance or a larger budget, it continues. `cbq.Samples.from_checkpoint` reads it.
         cost : the cost of a run, a function of theta (p,) and x (d,), in any unit; runs are chosen by gain per cost.
@@ -389,16 +398,17 @@ class Problem(Immutable):
         True
         """
         wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
+        workers = as_executor(executor)
         options = RunOptions(
-            as_executor(executor),
+            workers,
             1,
-            None,
+            None if in_flight is None else whole(in_flight, "in_flight", 1),
             None,
             as_progress(progress),
             one_of(on_error, OnError, "on_error"),
             one_of(on_change, OnChange, "on_change"),
             whole(retries, "retries"),
-            _time_limit(timeout, as_executor(executor)),
+            _time_limit(timeout, workers),
         )
         size = None if batch is None else whole(batch, "batch", 1)
         entropy = run_entropy(rng)
@@ -529,7 +539,7 @@ class Problem(Immutable):
         rng = self._rng_parameter
         return Evaluator(
             self._require_integrand(),
-            self.vectorized,
+            self.vectorized and not isinstance(self.integrand, Command),
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",
             bounds=None if self.stochastic else self.bounds,  # draws may lie outside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger, Outputs, reading, require_outputs
-from cbq.common import Array, check_fields, is_whole, require_memory, whole
+from cbq.common import Array, check_fields, is_number, is_whole, require_memory, shown, whole
 from cbq.estimators import Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
 from cbq.measures.points import sobol
@@ -130,6 +131,7 @@ class Session:
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
         self._seconds: dict[int, float] = {}  # of runs, by id
+        self._asked_at: list[float] = []  # seconds since 1970, by id
         self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
         self._other_rounds = 0  # in the checkpoint, of other goals
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
@@ -148,7 +150,7 @@ class Session:
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
-        self._runs = Runs(stored.theta, stored.x)
+        self._runs, self._asked_at = Runs(stored.theta, stored.x), list(stored.asked_at)
         if len(stored.theta):
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
@@ -196,8 +198,12 @@ class Session:
 
     def note(self, name: str, record: Any) -> None:
         """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
-        if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
+        if self._ledger is not None and self._ledger.notes.get(name) != record:
             self._ledger.note(name, record)
+
+    def noted(self, name: str) -> Any:
+        """The JSON record of this name in the checkpoint, None if there is none."""
+        return None if self._ledger is None else self._ledger.notes.get(name)
 
     def __repr__(self) -> str:
         return f"Session({self._quantity.name!r}, {self.n_told} of {self.n_asked} runs told, asked: {self.goal})"
@@ -302,7 +308,29 @@ class Session:
         if self._ledger is not None:
             self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
         self._runs += new
+        self._asked_at += [time.time()] * n
         return self._asked(range(first, len(self._runs)))
+
+    @_one_at_a_time
+    def ask_again(self, lease: float, n: int | None = None) -> Asked:
+        """Pending runs that were last asked for more than `lease` seconds ago, at most n: their jobs may be lost.
+
+        The time counts from now on for them, so that the next call returns others. Every run may be told by whoever
+        makes it, but once.
+        """
+        late = self.overdue(lease)[: self.n_asked if n is None else whole(n, "n")]
+        if self._ledger is not None and late:
+            self._ledger.ask_again(late)
+        for t in late:
+            self._asked_at[t] = time.time()
+        return self._asked(late)
+
+    def overdue(self, lease: float) -> list[int]:
+        """The ids of pending runs that were last asked for more than `lease` seconds ago, the longest ago first."""
+        if not is_number(lease, 0.0, np.inf) or not lease > 0:
+            raise ValueError(f"lease must be a number of seconds above 0, but it is {shown(lease)}.")
+        overdue = [t for t in self.pending.ids.tolist() if time.time() - self._asked_at[t] > lease]
+        return sorted(overdue, key=lambda t: self._asked_at[t])
 
     def _next(self, n: int) -> Runs:
         """The n runs that would come next."""

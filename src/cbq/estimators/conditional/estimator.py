@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from cbq.common import LARGEST, flag, is_number, is_whole, shown
+from cbq.common import LARGEST, Executor, flag, is_number, is_whole, shown
 from cbq.estimators.base import (
     Compared,
     Estimator,

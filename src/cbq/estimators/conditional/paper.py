@@ -7,7 +7,6 @@ see standardised values: f over all points of all thetas in stage 1, the estimat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import product
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common import LARGEST, Array, finite, flag, is_number, shown
+from cbq.common import LARGEST, Array, Executor, finite, flag, is_number, shown
 from cbq.embeddings import embed
 from cbq.estimators.base import Estimator, estimator, require_several_values, settings
 from cbq.estimators.conditional.candidates import refuse_unembedded
