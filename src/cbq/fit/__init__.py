@@ -4,7 +4,7 @@ from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.emulator import Emulator
+from cbq.fit.emulator import CorrelatedValues, Emulator, whitening
 from cbq.fit.findings import (
     Finding,
     FitWarning,

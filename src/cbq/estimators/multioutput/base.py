@@ -28,7 +28,17 @@ from cbq.fit import (
     saving_lines,
     tails,
 )
-from cbq.gp import NOT_LEARNT, Calibration, Embedded, GridPoints, KernelChoice, LocalAmplitude, PooledGP, PooledPoints
+from cbq.gp import (
+    NOT_LEARNT,
+    Calibration,
+    Embedded,
+    GridPoints,
+    KernelChoice,
+    LocalAmplitude,
+    PointsGP,
+    PooledGP,
+    PooledPoints,
+)
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.lapack import correlation, nearest_psd
@@ -116,7 +126,7 @@ class PooledFit(Fit):
         calibrated_by: Calibration,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
-        processes: Sequence[Sequence[PooledGP]] | None = None,
+        processes: Sequence[Sequence[PointsGP]] | None = None,
     ) -> None:
         self.samples, self.groups, self.jitter, self.calibrated_by = samples, tuple(groups), jitter, calibrated_by
         self.settings, self.own_findings = dict(settings), tuple(findings)
@@ -124,7 +134,7 @@ class PooledFit(Fit):
         self._set_processes(processes)
 
     @abstractmethod
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
+    def _set_processes(self, made: Sequence[Sequence[PointsGP]] | None) -> None:
         """Set the points, the processes on them and their amplitudes, of each group; `made`: the processes, if any."""
 
     @abstractmethod
@@ -183,17 +193,9 @@ class PooledFit(Fit):
         The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
         and rounding the squares of its errors, which the functionals have in common.
         """
-        best, *others = self._parts[g]
-        process, amplitudes, functionals = best.process, self._amplitudes[g], wanted.of(best)
-        mu = functionals.mean(process.nodes)
-        mean = process.mean(mu)
-        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
-        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
+        process, functionals = self._parts[g][0].process, wanted.of(self._parts[g][0])
+        mu, mean, amplitude, errors = self._terms(g, wanted, functionals)
         spread = process.variance(mu, functionals.variance()).T
-        errors = [np.broadcast_to(process.rounding, mean.shape).T]
-        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
-            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
-            errors.append(np.sqrt(weight) * (other - mean).T)
         if not joint:
             return mean, amplitude * spread + sum(error**2 for error in errors)
         pairs = zip(process.covariance(mu, functionals.cross()), spread, strict=True)
@@ -201,6 +203,22 @@ class PooledFit(Fit):
         root = np.sqrt(amplitude)
         apart = sum(error[:, :, None] * error[:, None] for error in errors)
         return mean, root[:, :, None] * unit * root[:, None] + apart
+
+    def _terms(
+        self, g: int, wanted: LinearFunctionals, functionals: Embedded
+    ) -> tuple[Array, Array, Array, list[Array]]:
+        """Of functionals of group g: embeddings (M, m), means (M, K), amplitudes (K, M), and errors (K, M) beside."""
+        best, *others = self._parts[g]
+        process, amplitudes = best.process, self._amplitudes[g]
+        mu = functionals.mean(process.nodes)
+        mean = process.mean(mu)
+        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
+        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T
+        errors = [np.broadcast_to(process.rounding, mean.shape).T]
+        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
+            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
+            errors.append(np.sqrt(weight) * (other - mean).T)
+        return mu, mean, amplitude, errors
 
     def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
         """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""

@@ -29,7 +29,7 @@ from cbq.gp import (
     KernelChoice,
     KernelMember,
     KroneckerGP,
-    PooledGP,
+    PointsGP,
     grid_amplitude,
     left_out_points,
 )
@@ -153,7 +153,7 @@ class KroneckerFit(PooledFit):
             "outcome, fit cbq.MOBQ(structure='dense') to these samples."
         )
 
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
+    def _set_processes(self, made: Sequence[Sequence[PointsGP]] | None) -> None:
         self._points = grid_points(self.samples)
         with self._threads():
             each = [self._points.outputs(group.outputs) for group in self.groups]
