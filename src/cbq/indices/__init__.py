@@ -1,0 +1,6 @@
+"""Which inputs matter: sensitivity indices of f, from the emulator of a fit or from a table of draws."""
+
+from cbq.indices.emulated import SensitivityOptions
+from cbq.indices.sensitivity import SecondOrder, SecondOrderRow, Sensitivity, SensitivityRow, sensitivity
+
+__all__ = ["SecondOrder", "SecondOrderRow", "Sensitivity", "SensitivityOptions", "SensitivityRow", "sensitivity"]

@@ -1,0 +1,158 @@
+"""Random inputs of f, x or (theta, x), and their distribution given some of them.
+
+Points come from numbers u in the unit cube, so that Sobol points serve. Given some inputs, the others are drawn from
+the conditional of their declared distribution: inputs that are dependent stay dependent.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from cbq.common import Array, Integers, blocks
+from cbq.measures import Measure, Product
+from cbq.measures.base import stack
+from cbq.runs import sobol
+from cbq.samples import Samples
+
+
+class Inputs(ABC):
+    """The distribution of D inputs of f."""
+
+    names: tuple[str, ...]
+    indivisible: tuple[int, ...] = ()  # inputs of which either all are kept, or none
+
+    @abstractmethod
+    def points(self, u: Array) -> Array:
+        """Points (n, D) from u (n, D)."""
+
+    @abstractmethod
+    def given(self, kept: Sequence[int], points: Array, u: Array) -> Array:
+        """Points (n, D) with some inputs of others, `kept` and in order; the rest is drawn given these, from u."""
+
+    @abstractmethod
+    def parts(self, points: Array) -> tuple[Array, Array]:
+        """x (n, d) and theta (n, p) of points."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneMeasure(Inputs):
+    """Inputs with one joint measure: x at a theta, or (theta, x) if x has the same measure at every theta.
+
+    theta : (p,), if it is none of the inputs; otherwise p of them, the first ones, are theta.
+    """
+
+    measure: Measure
+    names: tuple[str, ...]
+    p: int = 0
+    theta: Array | None = None
+
+    def points(self, u: Array) -> Array:
+        return self.measure.transport(u)
+
+    def given(self, kept: Sequence[int], points: Array, u: Array) -> Array:
+        out, rest = points.copy(), [j for j in range(points.shape[1]) if j not in kept]
+        others = self.measure.given(kept, points[:, kept])
+        out[:, rest] = others.transport(u[:, None, rest])[:, 0]
+        return out
+
+    def parts(self, points: Array) -> tuple[Array, Array]:
+        if self.theta is None:
+            return points[:, self.p :], points[:, : self.p]
+        return points, np.broadcast_to(self.theta, (len(points), len(self.theta)))
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy(Inputs):
+    """Inputs theta ~ Q and x ~ P_theta, so that x is informative about theta.
+
+    Given a part of x, theta has a posterior. It is represented by `atoms`, Sobol points of Q, with their likelihoods.
+    """
+
+    prior: Measure
+    samples: Samples
+    names: tuple[str, ...]
+    atoms: int = 1024
+    _known: dict[bytes, list[Measure]] = field(default_factory=dict)
+
+    @property
+    def indivisible(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(self.prior.dim))
+
+    @cached_property
+    def _atoms(self) -> Array:
+        theta = self.prior.transport(sobol(self.atoms, self.prior.dim, np.random.default_rng(0)))
+        return theta[np.lexsort(theta.T[::-1])]  # in order, so that close u choose close thetas
+
+    def _measures(self, theta: Array) -> list[Measure]:
+        """The measures at thetas (n, p): n of them, or one with the batch shape (n,)."""
+        key = theta.tobytes()
+        if key not in self._known:
+            every = self.samples.conditional(theta)
+            whole = stack(every)
+            self._known[key] = [whole] if whole is not None and whole.batch_shape else list(every)
+        return self._known[key]
+
+    def points(self, u: Array) -> Array:
+        p = self.prior.dim
+        theta = self.prior.transport(u[:, :p])
+        return np.column_stack([theta, _of_each(self._measures(theta), u[:, p:])])
+
+    def given(self, kept: Sequence[int], points: Array, u: Array) -> Array:
+        p, out = self.prior.dim, points.copy()
+        of_x = [j - p for j in kept if j >= p]
+        if len(of_x) == len(kept):  # theta is not among them
+            out[:, :p] = self._atoms[self._posterior(of_x, points[:, p:][:, of_x], u[:, 0])]
+        rest = [j for j in range(points.shape[1] - p) if j not in of_x]
+        if not rest:
+            return out
+        measures, x = self._measures(out[:, :p]), points[:, p:][:, of_x]
+        if len(measures) == 1:
+            conditional = [measures[0].given(of_x, x)]
+        else:
+            conditional = [each.given(of_x, row) for each, row in zip(measures, x, strict=True)]
+        out[:, [p + j for j in rest]] = _of_each(conditional, u[:, [p + j for j in rest]])
+        return out
+
+    def _posterior(self, of_x: list[int], x: Array, u: Array) -> Integers:
+        """The atoms (n,) that u (n,) choose from the posteriors of theta given some coordinates x (n, k)."""
+        marginals, chosen = [each.marginals(of_x) for each in self._measures(self._atoms)], []
+        for rows in blocks(len(x), 256):
+            some = x[rows]
+            if len(marginals) == 1:
+                log = marginals[0].logpdf(some[None]).T
+            else:
+                log = np.stack([each.logpdf(some) for each in marginals], axis=1)
+            likelihood = np.exp(log - np.max(log, axis=1, keepdims=True))
+            below = np.cumsum(likelihood, axis=1)
+            chosen.append(np.sum(below < u[rows, None] * below[:, -1:], axis=1))
+        return np.concatenate(chosen)
+
+    def parts(self, points: Array) -> tuple[Array, Array]:
+        return points[:, self.prior.dim :], points[:, : self.prior.dim]
+
+
+def inputs_at(samples: Samples, theta: Array) -> Inputs:
+    """x at one theta (p,)."""
+    return OneMeasure(samples.conditional.one(theta), samples.names.with_x(samples.d).x, theta=theta)
+
+
+def joint_inputs(samples: Samples, prior: Measure) -> Inputs:
+    """theta and x together."""
+    names = samples.names.with_theta(samples.p).with_x(samples.d)
+    labels, conditional = (*names.theta, *names.x), samples.conditional
+    some = conditional(prior.transport(sobol(8, samples.p, np.random.default_rng(0))))
+    if all(each.equals(some[0]) for each in some):
+        return OneMeasure(Product([prior, some[0]]), labels, samples.p)
+    return Hierarchy(prior, samples, labels)
+
+
+def _of_each(measures: list[Measure], u: Array) -> Array:
+    """A point (n, d) of each of n measures, or of one batch of them, from u (n, d)."""
+    if len(measures) == 1:
+        return measures[0].transport(u[:, None])[:, 0]
+    return np.stack([measure.transport(row[None])[0] for measure, row in zip(measures, u, strict=True)])

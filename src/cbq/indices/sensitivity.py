@@ -1,0 +1,365 @@
+"""Which inputs matter: the shares of the variance of f that inputs explain, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq.common import as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
+from cbq.estimators import MOBQ
+from cbq.fit import Fit
+from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares
+from cbq.indices.given_data import RegressedShares, regressed_shares
+from cbq.indices.inputs import Inputs, inputs_at, joint_inputs
+from cbq.indices.plan import Plan
+from cbq.nested.outer import as_prior
+from cbq.plotting import Drawn, Figure
+from cbq.report import Column, RowTable, in_text, is_unknown
+from cbq.samples import ColumnTable, Samples
+
+Groups = Mapping[str, Sequence[str | int]]
+
+
+@dataclass(frozen=True)
+class SensitivityRow:
+    """The indices of an input, or of a group of inputs, for one output; each with the ends of its interval.
+
+    input, output : their names. theta : (p,), where x alone is random; () otherwise.
+    first : the share of Var f that the input explains alone, Var E[f | input] / Var f.
+    total : the share that is lost without it, E Var[f | all others] / Var f. shapley : its Shapley effect, or NaN.
+    note : remarks, or an empty string.
+
+    Examples
+    --------
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 500))
+    >>> row = cbq.sensitivity(2 * x + y, inputs={"x": x, "y": y}).rows[0]
+    >>> row.input, bool(0.7 < row.first < 0.9)
+    ('x', True)
+    """
+
+    input: str = field(metadata=in_text())
+    output: str = field(metadata=in_text())
+    theta: tuple[float, ...] = field(metadata={"column": False})
+    first: float = field(metadata=in_text("{:.3f}".format))
+    first_low: float = field(metadata=in_text("{:.3f}".format, "low"))
+    first_high: float = field(metadata=in_text("{:.3f}".format, "high"))
+    total: float = field(metadata=in_text("{:.3f}".format))
+    total_low: float = field(metadata=in_text("{:.3f}".format, "low"))
+    total_high: float = field(metadata=in_text("{:.3f}".format, "high"))
+    shapley: float = field(default=np.nan, metadata=in_text("{:.3f}".format))
+    shapley_low: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "low"))
+    shapley_high: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "high"))
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SecondOrderRow:
+    """The second-order index of a pair: the share that both explain together, beyond the first-order indices.
+
+    input, other, output : their names. theta : as in `SensitivityRow`. second : with the ends of its interval.
+
+    Examples
+    --------
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 500))
+    >>> row = cbq.sensitivity(x * y, inputs={"x": x, "y": y}, second_order=True).second_order.rows[0]
+    >>> bool(row.second > 0.8)
+    True
+    """
+
+    input: str = field(metadata=in_text())
+    other: str = field(metadata=in_text())
+    output: str = field(metadata=in_text())
+    theta: tuple[float, ...] = field(metadata={"column": False})
+    second: float = field(metadata=in_text("{:.3f}".format))
+    second_low: float = field(metadata=in_text("{:.3f}".format, "low"))
+    second_high: float = field(metadata=in_text("{:.3f}".format, "high"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _IndexTable(RowTable):
+    """Indices with intervals; columns have thetas if there are several, and outputs likewise in texts."""
+
+    rows: tuple[Any, ...]
+    level: float = 0.95
+    names: tuple[str, ...] = ()  # of the coordinates of theta
+    notes: tuple[str, ...] = ()
+
+    def _columns(self) -> Iterator[Column]:
+        several = len({row.output for row in self.rows}) > 1
+        thetas = np.array([row.theta for row in self.rows])
+        for name, column in zip(self.names, thetas.T, strict=False):
+            yield Column(name, column.tolist(), "{:.4g}".format)
+        for each in super()._columns():
+            if each.name == "output" and not several:
+                each = replace(each, text=None)
+            if not each.name.startswith("shapley") or not all(map(is_unknown, each.values)):
+                yield each
+
+    def _legend(self) -> str:
+        return f"Shares of the variance, with intervals of {100 * self.level:.4g}%."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SecondOrder(_IndexTable):
+    """The second-order indices of all pairs. Immutable; it prints as a table.
+
+    rows : one for each theta, output and pair. level : of the intervals. names : of the coordinates of theta.
+
+    Examples
+    --------
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 500))
+    >>> found = cbq.sensitivity(x * y, inputs={"x": x, "y": y}, second_order=True)
+    >>> len(found.second_order.to_frame())
+    1
+    """
+
+    rows: tuple[SecondOrderRow, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(_IndexTable, Drawn):
+    """The sensitivity indices of all inputs. Immutable; it prints as a table, and `plot()` draws it.
+
+    rows : one for each theta, output and input. level : of the intervals. names : of the coordinates of theta.
+    second_order : a table of the second-order indices, if they were asked for. notes : remarks, without full stops.
+
+    Examples
+    --------
+    >>> x, y = np.random.default_rng(0).normal(size=(2, 500))
+    >>> found = cbq.sensitivity(2 * x + y, inputs={"x": x, "y": y})
+    >>> list(found.to_frame().columns[:4])
+    ['input', 'output', 'first', 'first_low']
+    """
+
+    rows: tuple[SensitivityRow, ...]
+    second_order: SecondOrder | None = None
+
+    def _figure(self) -> Figure:
+        from cbq.indices.figures import indices_figure
+
+        return indices_figure(self)
+
+
+def sensitivity(
+    fit_or_outputs: Any,
+    prior: Any = None,
+    *,
+    theta: npt.ArrayLike | None = None,
+    inputs: Any = None,
+    groups: Groups | None = None,
+    second_order: bool = False,
+    shapley: bool = False,
+    level: float = 0.95,
+    rng: np.random.Generator | int = 0,
+    options: SensitivityOptions = OPTIONS,
+) -> Sensitivity:
+    """Which inputs matter: the shares of the variance of f that inputs explain, with intervals.
+
+    From a fit of `cbq.MOBQ`, or from samples, to which it is then fitted, without further runs of f. Inputs may be
+    dependent: given some of them, the others have the conditional of their declared distribution. Intervals hold what
+    the runs leave unknown of f, and the error of the points over which is averaged. Where f is random, indices are of
+    its mean.
+
+    Parameters
+    ----------
+    fit_or_outputs : the fit, or samples; or, of a table of draws, the outputs (n,) or (n, C), with `inputs`.
+    prior : the distribution of theta. The inputs are then theta and x together. If the measure of x depends on theta,
+        all coordinates of theta are one group.
+    theta : where x alone is random, the thetas (M, p) at which; the only one of the fit by default.
+    inputs : a table of draws of the inputs, one row for each output, as in `cbq.evppi`. Shares are then regressed on
+        its columns, whatever their joint distribution: any dependence in the table is kept. The noise in outputs is
+        no share of an input.
+    groups : from the name of a group to its inputs, by name or position; inputs in no group are by themselves.
+    second_order : also indices of pairs, beyond those of both inputs. For dependent inputs they may be negative.
+    shapley : also Shapley effects, which add up to 1 even if inputs are dependent, and interact. Over all orders of up
+        to 8 inputs or groups, otherwise over some at random.
+    level : of the intervals. rng : a generator or a seed. options : how indices are computed from a fit.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(
+    ...     lambda x, theta: x[:, 0] + 2 * x[:, 1] + theta[0] * x[:, 0] * x[:, 1],
+    ...     lambda theta: cbq.measures.Gaussian([0.0, 0.0], std=1.0),
+    ...     cbq.measures.Uniform(0.0, 1.0),
+    ... )
+    >>> fit = cbq.MOBQ().fit(problem.collect(T=6, N=12, rng=0, design="sobol"))
+    >>> found = cbq.sensitivity(fit, theta=[0.5])  # at theta, the shares are 1 / 5.25 and 4 / 5.25, and totals more
+    >>> [round(row.first, 2) for row in found.rows]
+    [0.19, 0.76]
+    """
+    between_0_and_1(level, "level")
+    if not isinstance(options, SensitivityOptions):
+        raise TypeError(f"options must be cbq.SensitivityOptions, but it is {shown(options)}.")
+    asked = _Asked(groups, flag(second_order, "second_order"), flag(shapley, "shapley"), level, generator(rng), options)
+    if inputs is not None:
+        if prior is not None or theta is not None or isinstance(fit_or_outputs, Fit | Samples):
+            raise TypeError(
+                "inputs is the table of the inputs of outputs: pass cbq.sensitivity(outputs, inputs=table)."
+            )
+        return asked.of_table(fit_or_outputs, inputs)
+    if isinstance(fit_or_outputs, Samples):
+        fit_or_outputs = MOBQ().fit(fit_or_outputs)
+    if not isinstance(fit_or_outputs, Fit):
+        raise TypeError(
+            f"sensitivity takes a fit, samples, or outputs with inputs=table, but it was given {shown(fit_or_outputs)}."
+        )
+    return asked.of_fit(fit_or_outputs, prior, theta)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The indices that are wanted."""
+
+    groups: Groups | None
+    second: bool
+    shapley: bool
+    level: float
+    rng: np.random.Generator
+    options: SensitivityOptions
+
+    def of_table(self, outputs: Any, inputs: Any) -> Sensitivity:
+        """From a table of draws."""
+        names = ColumnTable.of(inputs, "inputs").names
+        labels, columns = _grouped(names, self.groups, ())
+        plan = self._plan(len(labels))
+        found = regressed_shares(outputs, inputs, plan.subsets, columns, self.rng)
+        rows, pairs = [], []
+        notes = list(dict.fromkeys(note for each in found.values() for note in each.notes))
+        for output, shares in found.items():
+            more = self._rows(shares, plan, labels, output, ())
+            rows, pairs = [*rows, *more[0]], [*pairs, *more[1]]
+            notes.append(f"The inputs explain {shares.estimate[0]:.1%} of the variance of {output}")
+        return self._table(rows, pairs, (), notes)
+
+    def of_fit(self, fit: Fit, prior: Any, theta: npt.ArrayLike | None) -> Sensitivity:
+        """From a fit with an emulator."""
+        emulator = fit.emulator
+        emulator.require_draws()
+        samples = emulator.samples
+        if prior is not None and theta is not None:
+            raise TypeError("sensitivity takes prior, for theta and x, or theta, for x alone: omit one of them.")
+        where: list[tuple[tuple[float, ...], Inputs]]
+        if prior is not None:
+            where = [((), joint_inputs(samples, as_prior(prior, fit.p)))]
+        else:
+            thetas = np.unique(fit.theta, axis=0) if theta is None else fit._thetas(theta)
+            if theta is None and len(thetas) > 1:
+                raise TypeError(
+                    "sensitivity needs prior, the distribution of theta, for the indices of theta and x, or theta, a "
+                    "value, for those of x alone: pass one of them."
+                )
+            emulator.require_measures(thetas)
+            where = [(tuple(map(float, each)), inputs_at(samples, each)) for each in thetas]
+        rows, pairs = [], []
+        for place, inputs in where:
+            labels, columns = _grouped(inputs.names, self.groups, inputs.indivisible)
+            plan = self._plan(len(labels))
+            shares = emulated_shares(emulator, inputs, plan.subsets, columns, self.options, self.rng)
+            for output, each in zip(fit.names.f, shares, strict=True):
+                more = self._rows(each, plan, labels, output, place)
+                rows, pairs = [*rows, *more[0]], [*pairs, *more[1]]
+        notes = [finding.text.rstrip(".") for finding in fit._doubts]
+        return self._table(rows, pairs, fit.names.theta if len(where) > 1 else (), notes)
+
+    def _plan(self, J: int) -> Plan:
+        options = self.options
+        return Plan.of(
+            J,
+            second=self.second,
+            shapley=self.shapley,
+            exact=options.exact,
+            permutations=options.permutations,
+            rng=self.rng,
+        )
+
+    def _rows(
+        self,
+        shares: Shares | RegressedShares,
+        plan: Plan,
+        labels: Sequence[str],
+        output: str,
+        theta: tuple[float, ...],
+    ) -> tuple[list[SensitivityRow], list[SecondOrderRow]]:
+        """The rows of all inputs, and of all pairs."""
+        found = shares.read(plan, self.level)
+        second = np.stack(found.pop("second"))
+        # A share of the variance is between 0 and 1; only the second-order indices of dependent inputs are not.
+        ends = {name: np.clip(np.stack(values), 0.0, 1.0) for name, values in found.items()}
+        rows = [
+            SensitivityRow(
+                label,
+                output,
+                theta,
+                **{
+                    name + end: float(value)
+                    for name, values in ends.items()
+                    if values.size
+                    for end, value in zip(("", "_low", "_high"), values[:, i], strict=True)
+                },
+            )
+            for i, label in enumerate(labels)
+        ]
+        pairs = [
+            SecondOrderRow(labels[i], labels[j], output, theta, *map(float, second[:, k]))
+            for k, (i, j) in enumerate(plan.pairs)
+        ]
+        return rows, pairs
+
+    def _table(
+        self,
+        rows: Sequence[SensitivityRow],
+        pairs: Sequence[SecondOrderRow],
+        names: tuple[str, ...],
+        notes: Sequence[str],
+    ) -> Sensitivity:
+        second = SecondOrder(tuple(pairs), self.level, names) if pairs else None
+        return Sensitivity(tuple(rows), self.level, names, tuple(notes), second)
+
+
+def _grouped(names: Sequence[str], groups: Any, indivisible: Sequence[int]) -> tuple[list[str], list[list[int]]]:
+    """The labels of groups, and the positions of their inputs, in the order of the first of each."""
+    if groups is not None and not isinstance(groups, Mapping):
+        raise TypeError(f"groups must map names of groups to lists of inputs, but it is {shown(groups)}.")
+    found = {
+        as_text(label): [_place(each, names) for each in _members(inputs)] for label, inputs in (groups or {}).items()
+    }
+    used = [j for members in found.values() for j in members]
+    repeated = sorted({names[j] for j in used if used.count(j) > 1})
+    if repeated:
+        raise ValueError(f"groups have {listed(repeated)} more than once: an input is in one group at most.")
+    whole = [j for j in indivisible if j not in used]
+    if len(indivisible) > 1 and len(whole) == len(indivisible):
+        found["theta"], used = whole, [*used, *whole]
+    split = [label for label, members in found.items() if 0 < len(set(members) & set(indivisible)) < len(indivisible)]
+    if split:
+        raise ValueError(
+            f"the measure of x depends on theta, so that all coordinates of theta are in one group, but {split[0]!r} "
+            f"has some of them: give it {listed([names[j] for j in indivisible])}."
+        )
+    found |= {name: [j] for j, name in enumerate(names) if j not in used}
+    ordered = sorted(found.items(), key=lambda item: min(item[1]))
+    return [label for label, _ in ordered], [members for _, members in ordered]
+
+
+def _members(inputs: Any) -> list[Any]:
+    if isinstance(inputs, str) or is_whole(inputs):
+        return [inputs]
+    members = list(inputs) if isinstance(inputs, Sequence | np.ndarray) else []
+    if not members:
+        raise ValueError(f"a group must be a list of inputs, one or more, but it is {shown(inputs)}.")
+    return members
+
+
+def _place(name: Any, names: Sequence[str]) -> int:
+    """The position of an input."""
+    if isinstance(name, str) and name in names:
+        return list(names).index(name)
+    if is_whole(name, 0, len(names) - 1):
+        return int(name)
+    raise ValueError(
+        f"groups list {shown(name)}, which is not an input: {did_you_mean(as_text(name), names, 'inputs')}"
+    )
