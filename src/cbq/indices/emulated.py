@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -49,7 +50,7 @@ class SensitivityOptions:
     """
 
     sequences: int = 8
-    points: int = 2**13
+    points: int = 2**14
     total: int = 2**18
     least: int = 2**10
     draws: int = 512
@@ -74,11 +75,16 @@ OPTIONS = SensitivityOptions()
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The shares v(S) of K sets: the estimate (K,), for each sequence (R, K), and possible ones (draws, K)."""
+    """The shares v(S) of K sets: the estimate (K,), for each sequence (R, K), and possible ones (draws, K).
+
+    unknown : the share of Var f that the runs leave open. Lengthscales are estimates, and a small effect of an input
+        may be hidden in it: intervals of the indices of each of J inputs reach at least to unknown / J.
+    """
 
     estimate: Array
     by_sequence: Array
     possible: Array
+    unknown: float
 
     def read(self, plan: Plan, level: float) -> dict[str, tuple[Array, Array, Array]]:
         """The estimate and the ends of an interval of each index, (rows,) each."""
@@ -91,7 +97,8 @@ class Shares:
                 error = np.hypot(error, plan.error_of_orders(self.estimate)[: len(matrix)])
             values = self.possible @ matrix.T + np.multiply.outer(rng.permutation(scores), error)
             low, high = np.quantile(values, tails, axis=0)
-            found[name] = matrix @ self.estimate, low, high
+            least = -np.inf if name == "second" else self.unknown / len(plan.first)
+            found[name] = matrix @ self.estimate, low, np.maximum(high, least)
         return found
 
 
@@ -112,9 +119,8 @@ class Quadratic:
 
     def combined(self, own: float, weight: float, other: Quadratic) -> Quadratic:
         """The sum of multiples of this one and another."""
-        terms = {
-            each.name: own * getattr(self, each.name) + weight * getattr(other, each.name) for each in fields(self)
-        }
+        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        terms: dict[str, Any] = {name: own * mine + weight * theirs for name, (mine, theirs) in pairs.items()}
         return Quadratic(**terms)
 
     @property
@@ -148,10 +154,11 @@ def emulated_shares(
         raise ValueError("f does not vary over these inputs, as far as the fit knows, so that no input explains it.")
     drawn = _drawn(emulator, inputs, kept, u[0][: options.drawn], mix, options, rng)
     shares = []
-    for c, (correction, possible) in enumerate(drawn):
+    for c, (correction, possible, unknown) in enumerate(drawn):
         mean = np.mean(found[..., c], axis=0) / np.mean(V[:, c])
         by_sequence = found[..., c] / V[:, [c]]
-        shares.append(Shares(_with_all(mean + correction), _with_all(by_sequence), _with_all(mean + possible)))
+        estimate = _with_all(mean + correction)
+        shares.append(Shares(estimate, _with_all(by_sequence), _with_all(mean + possible), unknown))
     return shares
 
 
@@ -182,10 +189,10 @@ def _drawn(
     mix: Array,
     options: SensitivityOptions,
     rng: np.random.Generator,
-) -> list[tuple[Array, Array]]:
+) -> list[tuple[Array, Array, float]]:
     """For each output, how much expected shares (K,) and those of draws (draws, K) exceed the shares by the mean of f.
 
-    mix : (K, C), the weight of Jansen's average.
+    Also the share of Var f that the mean of f does not have. mix : (K, C), the weight of Jansen's average.
     """
     first, second = np.split(u, 2, axis=1)
     x = inputs.points(first)
@@ -205,7 +212,8 @@ def _drawn(
             at_mean = share.constant / V.constant
             expected[c, k] = share.expected / V.expected - at_mean
             possible[c, :, k] = share.at(e, scale) / np.maximum(V.at(e, scale), np.finfo(float).tiny) - at_mean
-    return list(zip(expected, possible, strict=True))
+    unknown = [max(1.0 - V.constant / V.expected, 0.0) for V in variances]
+    return list(zip(expected, possible, unknown, strict=True))
 
 
 def _scales(emulator: Emulator, options: SensitivityOptions, rng: np.random.Generator) -> Array:

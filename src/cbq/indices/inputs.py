@@ -90,12 +90,14 @@ class Hierarchy(Inputs):
 
     def _measures(self, theta: Array) -> list[Measure]:
         """The measures at thetas (n, p): n of them, or one with the batch shape (n,)."""
-        key = theta.tobytes()
+        distinct, which = np.unique(theta, axis=0, return_inverse=True)
+        key = distinct.tobytes()
         if key not in self._known:
-            every = self.samples.conditional(theta)
+            every = self.samples.conditional(distinct)
             whole = stack(every)
             self._known[key] = [whole] if whole is not None and whole.batch_shape else list(every)
-        return self._known[key]
+        found, which = self._known[key], which.reshape(-1)
+        return [found[0][which]] if len(found) == 1 else [found[k] for k in which]
 
     def points(self, u: Array) -> Array:
         p = self.prior.dim

@@ -31,7 +31,6 @@ class SensitivityRow:
     input, output : their names. theta : (p,), where x alone is random; () otherwise.
     first : the share of Var f that the input explains alone, Var E[f | input] / Var f.
     total : the share that is lost without it, E Var[f | all others] / Var f. shapley : its Shapley effect, or NaN.
-    note : remarks, or an empty string.
 
     Examples
     --------
@@ -53,7 +52,7 @@ class SensitivityRow:
     shapley: float = field(default=np.nan, metadata=in_text("{:.3f}".format))
     shapley_low: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "low"))
     shapley_high: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "high"))
-    note: str = ""
+    note: str = field(default="", metadata={"column": False})
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,7 @@ class SecondOrderRow:
     second: float = field(metadata=in_text("{:.3f}".format))
     second_low: float = field(metadata=in_text("{:.3f}".format, "low"))
     second_high: float = field(metadata=in_text("{:.3f}".format, "high"))
+    note: str = field(default="", metadata={"column": False})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,9 +197,7 @@ def sensitivity(
     asked = _Asked(groups, flag(second_order, "second_order"), flag(shapley, "shapley"), level, generator(rng), options)
     if inputs is not None:
         if prior is not None or theta is not None or isinstance(fit_or_outputs, Fit | Samples):
-            raise TypeError(
-                "inputs is the table of the inputs of outputs: pass cbq.sensitivity(outputs, inputs=table)."
-            )
+            raise TypeError("inputs is the table of the inputs of outputs: call sensitivity(outputs, inputs=table).")
         return asked.of_table(fit_or_outputs, inputs)
     if isinstance(fit_or_outputs, Samples):
         fit_or_outputs = MOBQ().fit(fit_or_outputs)
@@ -324,9 +322,8 @@ def _grouped(names: Sequence[str], groups: Any, indivisible: Sequence[int]) -> t
     """The labels of groups, and the positions of their inputs, in the order of the first of each."""
     if groups is not None and not isinstance(groups, Mapping):
         raise TypeError(f"groups must map names of groups to lists of inputs, but it is {shown(groups)}.")
-    found = {
-        as_text(label): [_place(each, names) for each in _members(inputs)] for label, inputs in (groups or {}).items()
-    }
+    given = {as_text(label): _members(inputs) for label, inputs in (groups or {}).items()}
+    found = {label: [_place(each, names) for each in members] for label, members in given.items()}
     used = [j for members in found.values() for j in members]
     repeated = sorted({names[j] for j in used if used.count(j) > 1})
     if repeated:
@@ -360,6 +357,5 @@ def _place(name: Any, names: Sequence[str]) -> int:
         return list(names).index(name)
     if is_whole(name, 0, len(names) - 1):
         return int(name)
-    raise ValueError(
-        f"groups list {shown(name)}, which is not an input: {did_you_mean(as_text(name), names, 'inputs')}"
-    )
+    hint = did_you_mean(as_text(name), names, "inputs")
+    raise ValueError(f"groups list {shown(name)}, which is not an input: {hint}")
