@@ -58,9 +58,8 @@ def _exact_ishigami() -> dict[str, Array]:
     a, b, pi = 7.0, 0.1, np.pi
     first = np.array([0.5 * (1 + b * pi**4 / 5) ** 2, a**2 / 8, 0.0])
     both = b**2 * pi**8 * (1 / 18 - 1 / 50)  # of the first and the third input
-    return {
-        name: each / (np.sum(first) + both) for name, each in (("first", first), ("total", first + [both, 0, both]))
-    }
+    whole = np.sum(first) + both
+    return {"first": first / whole, "total": (first + np.array([both, 0.0, both])) / whole}
 
 
 G = np.array([0.0, 1.0, 4.5, 9.0, 99.0, 99.0, 99.0, 99.0])

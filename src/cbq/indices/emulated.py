@@ -117,6 +117,11 @@ class Quadratic:
         n = len(m)
         return cls(float(m @ m2) / n, (m @ B2 + m2 @ B) / n, B.T @ B2 / n, left)
 
+    @classmethod
+    def of_square(cls, m: Array, B: Array, left: float) -> Quadratic:
+        """The average of (m + t B e)^2 over n points."""
+        return cls.of_products(m, B, m, B, left)
+
     def combined(self, own: float, weight: float, other: Quadratic) -> Quadratic:
         """The sum of multiples of this one and another."""
         pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
@@ -160,6 +165,29 @@ def emulated_shares(
         estimate = _with_all(mean + correction)
         shares.append(Shares(estimate, _with_all(by_sequence), _with_all(mean + possible), unknown))
     return shares
+
+
+def expected_at_ends(
+    emulator: Emulator,
+    inputs: Inputs,
+    columns: Sequence[Sequence[int]],
+    n: int,
+    rng: np.random.Generator,
+    *,
+    ends: tuple[float, float] = (0.05, 0.95),
+) -> Array:
+    """E[f | input] (J, 2, C) at two quantiles of each input, by the mean of f at n points; NaN for groups."""
+    D = len(inputs.names)
+    u = sobol(n, 2 * D, rng)
+    found = np.full((len(columns), 2, len(emulator.noise_std)), np.nan)
+    for i, members in enumerate(columns):
+        values = inputs.quantiles(members[0], ends) if len(members) == 1 else None
+        for k, value in enumerate([] if values is None else values):
+            x = inputs.points(u[:, :D])
+            x[:, members] = value
+            x = inputs.given(members, x, u[:, D:]) if D > 1 else x
+            found[i, k] = np.mean(emulator.means(*inputs.parts(x)), axis=0)
+    return found
 
 
 def _with_all(shares: Array) -> Array:
@@ -251,7 +279,7 @@ class _Output:
         """Var f."""
         left = 0.5 * (_left(self.a, self.B_a) + _left(self.b, self.B_b)) - self._apart
         parts = [
-            Quadratic.of_products(*([each.mean - self.centre, B - self.centre_B] * 2), left)
+            Quadratic.of_square(each.mean - self.centre, B - self.centre_B, left)
             for each, B in ((self.a, self.B_a), (self.b, self.B_b))
         ]
         return parts[0].combined(0.5, 0.5, parts[1])
@@ -268,7 +296,7 @@ class _Output:
         a, B_a = self.a.mean - self.centre, self.B_a - self.centre_B
         mauntz = Quadratic.of_products(a, B_a, other.mean - self.b.mean, B - self.B_b, shared - self._apart)
         left = _left(self.a, self.B_a) + _left(other, B) - 2 * shared
-        apart = Quadratic.of_products(*([self.a.mean - other.mean, self.B_a - B] * 2), left)
+        apart = Quadratic.of_square(self.a.mean - other.mean, self.B_a - B, left)
         return V.combined(1.0, -0.5, apart).combined(mix, 1.0 - mix, mauntz)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from cbq.common import Array, Integers, blocks
 from cbq.measures import Measure, Product
 from cbq.measures.base import stack
 from cbq.runs import sobol
-from cbq.samples import Samples
+from cbq.samples import Samples, find_thetas
 
 
 class Inputs(ABC):
@@ -37,6 +37,10 @@ class Inputs(ABC):
     @abstractmethod
     def parts(self, points: Array) -> tuple[Array, Array]:
         """x (n, d) and theta (n, p) of points."""
+
+    def quantiles(self, j: int, shares: Sequence[float]) -> Array | None:
+        """The quantiles (k,) of input j, where points may have them; otherwise None."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,72 +69,68 @@ class OneMeasure(Inputs):
             return points[:, self.p :], points[:, : self.p]
         return points, np.broadcast_to(self.theta, (len(points), len(self.theta)))
 
+    def quantiles(self, j: int, shares: Sequence[float]) -> Array | None:
+        return self.measure.marginal(j).transport(np.asarray(shares))[:, 0]
+
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy(Inputs):
     """Inputs theta ~ Q and x ~ P_theta, so that x is informative about theta.
 
-    Given a part of x, theta has a posterior. It is represented by `atoms`, Sobol points of Q, with their likelihoods.
+    Q is represented by `atoms` Sobol points, at which the family is asked once. Given a part of x, theta has a
+    posterior: the likelihoods of the atoms.
     """
 
     prior: Measure
     samples: Samples
     names: tuple[str, ...]
     atoms: int = 1024
-    _known: dict[bytes, list[Measure]] = field(default_factory=dict)
 
     @property
     def indivisible(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(range(self.prior.dim))
 
     @cached_property
-    def _atoms(self) -> Array:
+    def _thetas(self) -> Array:
+        """The atoms (m, p), in order, so that close u choose close thetas."""
         theta = self.prior.transport(sobol(self.atoms, self.prior.dim, np.random.default_rng(0)))
-        return theta[np.lexsort(theta.T[::-1])]  # in order, so that close u choose close thetas
+        return theta[np.lexsort(theta.T[::-1])]
 
-    def _measures(self, theta: Array) -> list[Measure]:
-        """The measures at thetas (n, p): n of them, or one with the batch shape (n,)."""
-        distinct, which = np.unique(theta, axis=0, return_inverse=True)
-        key = distinct.tobytes()
-        if key not in self._known:
-            every = self.samples.conditional(distinct)
-            whole = stack(every)
-            self._known[key] = [whole] if whole is not None and whole.batch_shape else list(every)
-        found, which = self._known[key], which.reshape(-1)
-        return [found[0][which]] if len(found) == 1 else [found[k] for k in which]
+    @cached_property
+    def _measures(self) -> list[Measure]:
+        """The measures of the atoms: m of them, or one with the batch shape (m,)."""
+        every = self.samples.conditional(self._thetas)
+        whole = stack(every)
+        return list(every) if whole is None or not whole.batch_shape else [whole]
+
+    def _at(self, atoms: Integers) -> list[Measure]:
+        return [self._measures[0][atoms]] if len(self._measures) == 1 else [self._measures[k] for k in atoms]
 
     def points(self, u: Array) -> Array:
         p = self.prior.dim
-        theta = self.prior.transport(u[:, :p])
-        return np.column_stack([theta, _of_each(self._measures(theta), u[:, p:])])
+        atoms = np.minimum((u[:, 0] * self.atoms).astype(np.intp), self.atoms - 1)
+        return np.column_stack([self._thetas[atoms], _of_each(self._at(atoms), u[:, p:])])
 
     def given(self, kept: Sequence[int], points: Array, u: Array) -> Array:
         p, out = self.prior.dim, points.copy()
         of_x = [j - p for j in kept if j >= p]
-        if len(of_x) == len(kept):  # theta is not among them
-            out[:, :p] = self._atoms[self._posterior(of_x, points[:, p:][:, of_x], u[:, 0])]
-        rest = [j for j in range(points.shape[1] - p) if j not in of_x]
-        if not rest:
-            return out
-        measures, x = self._measures(out[:, :p]), points[:, p:][:, of_x]
-        if len(measures) == 1:
-            conditional = [measures[0].given(of_x, x)]
-        else:
-            conditional = [each.given(of_x, row) for each, row in zip(measures, x, strict=True)]
-        out[:, [p + j for j in rest]] = _of_each(conditional, u[:, [p + j for j in rest]])
+        x = points[:, p:][:, of_x]
+        keeps_theta = len(of_x) < len(kept)
+        atoms = find_thetas(points[:, :p], self._thetas) if keeps_theta else self._posterior(of_x, x, u[:, 0])
+        out[:, :p] = self._thetas[atoms]
+        if rest := [j for j in range(points.shape[1] - p) if j not in of_x]:
+            measures = self._at(atoms)
+            rows = [x] if len(measures) == 1 else list(x)
+            others = [measure.given(of_x, row) for measure, row in zip(measures, rows, strict=True)]
+            out[:, [p + j for j in rest]] = _of_each(others, u[:, [p + j for j in rest]])
         return out
 
     def _posterior(self, of_x: list[int], x: Array, u: Array) -> Integers:
         """The atoms (n,) that u (n,) choose from the posteriors of theta given some coordinates x (n, k)."""
-        marginals, chosen = [each.marginals(of_x) for each in self._measures(self._atoms)], []
+        marginals, chosen = [each.marginals(of_x) for each in self._measures], []
         for rows in blocks(len(x), 256):
-            some = x[rows]
-            if len(marginals) == 1:
-                log = marginals[0].logpdf(some[None]).T
-            else:
-                log = np.stack([each.logpdf(some) for each in marginals], axis=1)
-            likelihood = np.exp(log - np.max(log, axis=1, keepdims=True))
-            below = np.cumsum(likelihood, axis=1)
+            log = np.concatenate([each.logpdf(x[rows]).reshape(-1, len(x[rows])) for each in marginals]).T
+            below = np.cumsum(np.exp(log - np.max(log, axis=1, keepdims=True)), axis=1)
             chosen.append(np.sum(below < u[rows, None] * below[:, -1:], axis=1))
         return np.concatenate(chosen)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
+from cbq.common import Array, as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
 from cbq.estimators import MOBQ
 from cbq.fit import Fit
-from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares
+from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares, expected_at_ends
 from cbq.indices.given_data import RegressedShares, regressed_shares
 from cbq.indices.inputs import Inputs, inputs_at, joint_inputs
 from cbq.indices.plan import Plan
@@ -31,6 +31,8 @@ class SensitivityRow:
     input, output : their names. theta : (p,), where x alone is random; () otherwise.
     first : the share of Var f that the input explains alone, Var E[f | input] / Var f.
     total : the share that is lost without it, E Var[f | all others] / Var f. shapley : its Shapley effect, or NaN.
+    at_low, at_high : E[f | input] at the quantiles of 5% and 95% of the input, by the emulator; NaN for groups, for
+        tables, and where the measure of x depends on theta.
 
     Examples
     --------
@@ -52,6 +54,8 @@ class SensitivityRow:
     shapley: float = field(default=np.nan, metadata=in_text("{:.3f}".format))
     shapley_low: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "low"))
     shapley_high: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "high"))
+    at_low: float = np.nan
+    at_high: float = np.nan
     note: str = field(default="", metadata={"column": False})
 
 
@@ -96,7 +100,8 @@ class _IndexTable(RowTable):
         for each in super()._columns():
             if each.name == "output" and not several:
                 each = replace(each, text=None)
-            if not each.name.startswith("shapley") or not all(map(is_unknown, each.values)):
+            optional = each.name.startswith(("shapley", "at_"))
+            if not optional or not all(map(is_unknown, each.values)):
                 yield each
 
     def _legend(self) -> str:
@@ -225,12 +230,14 @@ class _Asked:
         labels, columns = _grouped(names, self.groups, ())
         plan = self._plan(len(labels))
         found = regressed_shares(outputs, inputs, plan.subsets, columns, self.rng)
-        rows, pairs = [], []
+        rows: list[SensitivityRow] = []
+        pairs: list[SecondOrderRow] = []
         notes = list(dict.fromkeys(note for each in found.values() for note in each.notes))
         for output, shares in found.items():
             more = self._rows(shares, plan, labels, output, ())
             rows, pairs = [*rows, *more[0]], [*pairs, *more[1]]
-            notes.append(f"The inputs explain {shares.estimate[0]:.1%} of the variance of {output}")
+            of = "" if len(found) == 1 else f" of {output}"
+            notes.append(f"The inputs explain {shares.estimate[0]:.1%} of the variance{of}")
         return self._table(rows, pairs, (), notes)
 
     def of_fit(self, fit: Fit, prior: Any, theta: npt.ArrayLike | None) -> Sensitivity:
@@ -252,13 +259,15 @@ class _Asked:
                 )
             emulator.require_measures(thetas)
             where = [(tuple(map(float, each)), inputs_at(samples, each)) for each in thetas]
-        rows, pairs = [], []
+        rows: list[SensitivityRow] = []
+        pairs: list[SecondOrderRow] = []
         for place, inputs in where:
             labels, columns = _grouped(inputs.names, self.groups, inputs.indivisible)
             plan = self._plan(len(labels))
             shares = emulated_shares(emulator, inputs, plan.subsets, columns, self.options, self.rng)
-            for output, each in zip(fit.names.f, shares, strict=True):
-                more = self._rows(each, plan, labels, output, place)
+            ends = expected_at_ends(emulator, inputs, columns, self.options.size(1), self.rng)
+            for c, (output, each) in enumerate(zip(fit.names.f, shares, strict=True)):
+                more = self._rows(each, plan, labels, output, place, ends[..., c])
                 rows, pairs = [*rows, *more[0]], [*pairs, *more[1]]
         notes = [finding.text.rstrip(".") for finding in fit._doubts]
         return self._table(rows, pairs, fit.names.theta if len(where) > 1 else (), notes)
@@ -281,29 +290,25 @@ class _Asked:
         labels: Sequence[str],
         output: str,
         theta: tuple[float, ...],
+        at_ends: Array | None = None,
     ) -> tuple[list[SensitivityRow], list[SecondOrderRow]]:
-        """The rows of all inputs, and of all pairs."""
+        """The rows of all inputs, and of all pairs; at_ends : (J, 2), where it is known."""
         found = shares.read(plan, self.level)
         second = np.stack(found.pop("second"))
         # A share of the variance is between 0 and 1; only the second-order indices of dependent inputs are not.
         ends = {name: np.clip(np.stack(values), 0.0, 1.0) for name, values in found.items()}
-        rows = [
-            SensitivityRow(
-                label,
-                output,
-                theta,
-                **{
-                    name + end: float(value)
-                    for name, values in ends.items()
-                    if values.size
-                    for end, value in zip(("", "_low", "_high"), values[:, i], strict=True)
-                },
-            )
-            for i, label in enumerate(labels)
-        ]
+        rows = []
+        for i, label in enumerate(labels):
+            numbers: dict[str, Any] = {}
+            if at_ends is not None:
+                numbers |= zip(("at_low", "at_high"), map(float, at_ends[i]), strict=True)
+            for name, values in ends.items():
+                if values.size:
+                    numbers |= zip((name, f"{name}_low", f"{name}_high"), map(float, values[:, i]), strict=True)
+            rows.append(SensitivityRow(label, output, theta, **numbers))
         pairs = [
-            SecondOrderRow(labels[i], labels[j], output, theta, *map(float, second[:, k]))
-            for k, (i, j) in enumerate(plan.pairs)
+            SecondOrderRow(labels[i], labels[j], output, theta, float(middle), float(low), float(high))
+            for (i, j), middle, low, high in zip(plan.pairs, *second, strict=True)
         ]
         return rows, pairs
 
