@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cbq.common import Array, as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
 from cbq.estimators import MOBQ
-from cbq.fit import Fit
+from cbq.fit import FRESH, Fit, warn_of
 from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares, expected_at_ends
 from cbq.indices.given_data import RegressedShares, regressed_shares
 from cbq.indices.inputs import Inputs, inputs_at, joint_inputs
@@ -140,6 +140,8 @@ class Sensitivity(_IndexTable, Drawn):
     ['input', 'output', 'first', 'first_low']
     """
 
+    _title = "Which inputs matter"
+
     rows: tuple[SensitivityRow, ...]
     second_order: SecondOrder | None = None
 
@@ -249,7 +251,9 @@ class _Asked:
             raise TypeError("sensitivity takes prior, for theta and x, or theta, for x alone: omit one of them.")
         where: list[tuple[tuple[float, ...], Inputs]]
         if prior is not None:
-            where = [((), joint_inputs(samples, as_prior(prior, fit.p)))]
+            measure = as_prior(prior, fit.p)
+            beyond = fit._beyond_findings(measure.sample(256, 0), tolerated=FRESH)
+            where = [((), joint_inputs(samples, measure))]
         else:
             thetas = np.unique(fit.theta, axis=0) if theta is None else fit._thetas(theta)
             if theta is None and len(thetas) > 1:
@@ -258,6 +262,7 @@ class _Asked:
                     "value, for those of x alone: pass one of them."
                 )
             emulator.require_measures(thetas)
+            beyond = fit._beyond_findings(thetas)
             where = [(tuple(map(float, each)), inputs_at(samples, each)) for each in thetas]
         rows: list[SensitivityRow] = []
         pairs: list[SecondOrderRow] = []
@@ -269,7 +274,8 @@ class _Asked:
             for c, (output, each) in enumerate(zip(fit.names.f, shares, strict=True)):
                 more = self._rows(each, plan, labels, output, place, ends[..., c])
                 rows, pairs = [*rows, *more[0]], [*pairs, *more[1]]
-        notes = [finding.text.rstrip(".") for finding in fit._doubts]
+        warn_of(beyond)
+        notes = [finding.text.rstrip(".") for finding in (*fit._doubts, *beyond)]
         return self._table(rows, pairs, fit.names.theta if len(where) > 1 else (), notes)
 
     def _plan(self, J: int) -> Plan:
