@@ -287,7 +287,8 @@ class Measure(Immutable, ABC):
         >>> measure.marginals([0, 2]).moments()[0]
         array([0., 2.])
         """
-        return self._marginals(self._coordinates(kept, least=1))
+        which = self._coordinates(kept, least=1)
+        return self if len(which) == self.dim else self._marginals(which)
 
     def given(self, kept: Sequence[int], x: npt.ArrayLike) -> Measure:
         """The measure of all other coordinates, in their order, given values x (..., k) of those that are `kept`.
@@ -317,10 +318,8 @@ class Measure(Immutable, ABC):
         return which
 
     def _marginals(self, which: list[int]) -> Measure:
-        """`marginals` at sorted positions."""
-        if which == list(range(self.dim)):
-            return self
-        return self._of_factors(lambda block, mine, _: block._marginals(mine) if mine else None, which)
+        """`marginals` at sorted positions, some but not all of them."""
+        return self._of_factors(lambda block, mine, _: block.marginals(mine) if mine else None, which)
 
     def _given(self, which: list[int], x: Array) -> Measure:
         """`given` at sorted positions, some but not all of them."""
