@@ -154,7 +154,7 @@ def test_thetas_beyond_the_observed_ones_are_reported(fit):
         (lambda fit: cbq.sensitivity(fit), "needs prior, the distribution of theta"),
         (lambda fit: cbq.sensitivity(fit, Uniform(0.5, 2.0), theta=[1.0]), "omit one of them"),
         (lambda fit: cbq.sensitivity(fit, inputs=np.ones((4, 2))), "inputs is the table"),
-        (lambda fit: cbq.sensitivity("fit"), "takes a fit, samples, or outputs"),
+        (lambda fit: cbq.sensitivity("fit"), "must be a fit, samples, or outputs"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"g": ["c"]}), "'c', which is not an input"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"g": []}), "must be a list of inputs"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"g": ["a"], "h": ["a"]}), "more than once"),

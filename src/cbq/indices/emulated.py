@@ -231,16 +231,16 @@ def _drawn(
     draws = [
         (rng.standard_normal((options.draws, each.B_a.shape[1])), _scales(emulator, options, rng)) for each in outputs
     ]
-    variances = [each.variance for each in outputs]
+    variances, tiny = [each.variance for each in outputs], float(np.finfo(float).tiny)
     expected, possible = np.empty((len(outputs), len(kept))), np.empty((len(outputs), options.draws, len(kept)))
     for k, columns in enumerate(kept):
         others = emulator.correlated(*inputs.parts(inputs.given(columns, x, second)))
         for c, (output, other, (e, scale), V) in enumerate(zip(outputs, others, draws, variances, strict=True)):
             share = output.explained(other, V, float(mix[k, c]))
-            at_mean = share.constant / V.constant
-            expected[c, k] = share.expected / V.expected - at_mean
-            possible[c, :, k] = share.at(e, scale) / np.maximum(V.at(e, scale), np.finfo(float).tiny) - at_mean
-    unknown = [max(1.0 - V.constant / V.expected, 0.0) for V in variances]
+            at_mean = share.constant / max(V.constant, tiny)
+            expected[c, k] = share.expected / max(V.expected, tiny) - at_mean
+            possible[c, :, k] = share.at(e, scale) / np.maximum(V.at(e, scale), tiny) - at_mean
+    unknown = [max(1.0 - V.constant / max(V.expected, tiny), 0.0) for V in variances]
     return list(zip(expected, possible, unknown, strict=True))
 
 

@@ -55,7 +55,7 @@ def _bars(rows: Sequence[SensitivityRow]) -> list[Panel]:
     swings: list[Mark] = [
         Line([row.at_low, row.at_high], [float(k)] * 2, colour=BLUE, marker="o", width=6.0, opacity=0.8)
         for k, row in enumerate(shown)
-        if np.isfinite(row.at_low)
+        if row.at_low is not None
     ]
     if swings:
         panels.append(Panel(swings, Axis("E[f | input], from its 5% to its 95% quantile"), y))
@@ -85,7 +85,7 @@ def _over_theta(rows: Sequence[SensitivityRow], name: str) -> list[Panel]:
 
 def _kinds(rows: Sequence[SensitivityRow]) -> dict[str, str]:
     """The kinds of indices that the rows have."""
-    return {name: title for name, title in TITLES.items() if np.isfinite(getattr(rows[0], name))}
+    return {name: title for name, title in TITLES.items() if getattr(rows[0], name) is not None}
 
 
 def _titled(panel: Panel, output: str) -> Panel:

@@ -30,8 +30,8 @@ class SensitivityRow:
 
     input, output : their names. theta : (p,), where x alone is random; () otherwise.
     first : the share of Var f that the input explains alone, Var E[f | input] / Var f.
-    total : the share that is lost without it, E Var[f | all others] / Var f. shapley : its Shapley effect, or NaN.
-    at_low, at_high : E[f | input] at the quantiles of 5% and 95% of the input, by the emulator; NaN for groups, for
+    total : the share that is lost without it, E Var[f | all others] / Var f. shapley : its Shapley effect, or None.
+    at_low, at_high : E[f | input] at the quantiles of 5% and 95% of the input, by the emulator; None for groups, for
         tables, and where the measure of x depends on theta.
 
     Examples
@@ -51,11 +51,11 @@ class SensitivityRow:
     total: float = field(metadata=in_text("{:.3f}".format))
     total_low: float = field(metadata=in_text("{:.3f}".format, "low"))
     total_high: float = field(metadata=in_text("{:.3f}".format, "high"))
-    shapley: float = field(default=np.nan, metadata=in_text("{:.3f}".format))
-    shapley_low: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "low"))
-    shapley_high: float = field(default=np.nan, metadata=in_text("{:.3f}".format, "high"))
-    at_low: float = np.nan
-    at_high: float = np.nan
+    shapley: float | None = field(default=None, metadata=in_text("{:.3f}".format))
+    shapley_low: float | None = field(default=None, metadata=in_text("{:.3f}".format, "low"))
+    shapley_high: float | None = field(default=None, metadata=in_text("{:.3f}".format, "high"))
+    at_low: float | None = None
+    at_high: float | None = None
     note: str = field(default="", metadata={"column": False})
 
 
@@ -210,7 +210,7 @@ def sensitivity(
         fit_or_outputs = MOBQ().fit(fit_or_outputs)
     if not isinstance(fit_or_outputs, Fit):
         raise TypeError(
-            f"sensitivity takes a fit, samples, or outputs with inputs=table, but it was given {shown(fit_or_outputs)}."
+            f"fit_or_outputs must be a fit, samples, or outputs with inputs=table, but it is {shown(fit_or_outputs)}."
         )
     return asked.of_fit(fit_or_outputs, prior, theta)
 
@@ -306,7 +306,7 @@ class _Asked:
         rows = []
         for i, label in enumerate(labels):
             numbers: dict[str, Any] = {}
-            if at_ends is not None:
+            if at_ends is not None and np.all(np.isfinite(at_ends[i])):
                 numbers |= zip(("at_low", "at_high"), map(float, at_ends[i]), strict=True)
             for name, values in ends.items():
                 if values.size:
