@@ -306,13 +306,14 @@ class Measure(Immutable, ABC):
         values = finite(x, "x")
         if values.ndim == 0 or values.shape[-1] != len(which):
             raise ValueError(
-                f"x must hold values (..., {len(which)}) of the coordinates kept, {which}, but its shape is {values.shape}."
+                f"x must hold values (..., {len(which)}) of the coordinates kept, {which}, but its shape is "
+                f"{values.shape}."
             )
         return self._given(which, values) if which else self
 
     def _coordinates(self, kept: Sequence[int], least: int = 0, most: int | None = None) -> list[int]:
         """Positions of coordinates, in order and each once."""
-        if not isinstance(kept, list | tuple | range | np.ndarray) or np.ndim(kept) != 1:
+        if not isinstance(kept, list | tuple | range) and not (isinstance(kept, np.ndarray) and kept.ndim == 1):
             raise TypeError(f"kept must be a list of coordinates, but it is {shown(kept)}.")
         which = sorted({position(j, self.dim, "kept") for j in kept})
         if not least <= len(which) <= (self.dim if most is None else most):
