@@ -77,8 +77,9 @@ OPTIONS = SensitivityOptions()
 class Shares:
     """The shares v(S) of K sets: the estimate (K,), for each sequence (R, K), and possible ones (draws, K).
 
-    unknown : the share of Var f that the runs leave open. Lengthscales are estimates, and a small effect of an input
-        may be hidden in it: intervals of the indices of each of J inputs reach at least to unknown / J.
+    unknown : the share of Var f that the runs leave open, if errors have the largest of their scales. Lengthscales are
+        estimates, and a small effect of an input may be hidden in it: intervals of the indices of each of J inputs
+        reach at least to unknown / J.
     """
 
     estimate: Array
@@ -132,6 +133,11 @@ class Quadratic:
     def expected(self) -> float:
         """The expected value at scale 1."""
         return self.constant + float(np.trace(self.matrix)) + self.left
+
+    def unknown(self, scale2: float) -> float:
+        """The share of the expected value that is not the constant, at a squared scale."""
+        open_part = scale2 * max(self.expected - self.constant, 0.0)
+        return open_part / max(self.constant + open_part, float(np.finfo(float).tiny))
 
     def at(self, e: Array, scale: Array) -> Array:
         """The values (draws,) at e (draws, r) and scales (draws,)."""
@@ -240,7 +246,7 @@ def _drawn(
             at_mean = share.constant / max(V.constant, tiny)
             expected[c, k] = share.expected / max(V.expected, tiny) - at_mean
             possible[c, :, k] = share.at(e, scale) / np.maximum(V.at(e, scale), tiny) - at_mean
-    unknown = [max(1.0 - V.constant / max(V.expected, tiny), 0.0) for V in variances]
+    unknown = [V.unknown(float(np.max(emulator.scales2))) for V in variances]
     return list(zip(expected, possible, unknown, strict=True))
 
 
