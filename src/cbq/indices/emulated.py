@@ -25,7 +25,7 @@ from scipy.special import stdtrit
 
 from cbq.common import Array, check_fields, is_whole
 from cbq.fit import CorrelatedValues, Emulator, whitening
-from cbq.indices.inputs import Inputs
+from cbq.indices.inputs import RandomInputs
 from cbq.indices.plan import Plan, Subset
 from cbq.runs import sobol
 
@@ -147,7 +147,7 @@ class Quadratic:
 
 def emulated_shares(
     emulator: Emulator,
-    inputs: Inputs,
+    inputs: RandomInputs,
     subsets: Sequence[Subset],
     columns: Sequence[Sequence[int]],
     options: SensitivityOptions,
@@ -175,7 +175,7 @@ def emulated_shares(
 
 def expected_at_ends(
     emulator: Emulator,
-    inputs: Inputs,
+    inputs: RandomInputs,
     columns: Sequence[Sequence[int]],
     n: int,
     rng: np.random.Generator,
@@ -201,7 +201,7 @@ def _with_all(shares: Array) -> Array:
     return np.concatenate([np.ones((*shares.shape[:-1], 1)), shares], axis=-1)
 
 
-def _averages(emulator: Emulator, inputs: Inputs, kept: Sequence[list[int]], u: Array) -> tuple[Array, Array]:
+def _averages(emulator: Emulator, inputs: RandomInputs, kept: Sequence[list[int]], u: Array) -> tuple[Array, Array]:
     """Both estimates of Var E[f | x_S], (2, K, C), and Var f (C,), by the mean of f at points from u (n, 2 D)."""
     first, second = np.split(u, 2, axis=1)
     x = inputs.points(first)
@@ -217,7 +217,7 @@ def _averages(emulator: Emulator, inputs: Inputs, kept: Sequence[list[int]], u: 
 
 def _drawn(
     emulator: Emulator,
-    inputs: Inputs,
+    inputs: RandomInputs,
     kept: Sequence[list[int]],
     u: Array,
     mix: Array,

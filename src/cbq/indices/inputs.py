@@ -20,7 +20,7 @@ from cbq.runs import sobol
 from cbq.samples import Samples, find_thetas
 
 
-class Inputs(ABC):
+class RandomInputs(ABC):
     """The distribution of D inputs of f."""
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class Inputs(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class OneMeasure(Inputs):
+class OneMeasure(RandomInputs):
     """Inputs with one joint measure: x at a theta, or (theta, x) if x has the same measure at every theta.
 
     theta : (p,), if it is none of the inputs; otherwise p of them, the first ones, are theta.
@@ -74,7 +74,7 @@ class OneMeasure(Inputs):
 
 
 @dataclass(frozen=True, eq=False)
-class Hierarchy(Inputs):
+class Hierarchy(RandomInputs):
     """Inputs theta ~ Q and x ~ P_theta, so that x is informative about theta.
 
     Q is represented by `atoms` Sobol points, at which the family is asked once. Given a part of x, theta has a
@@ -138,12 +138,12 @@ class Hierarchy(Inputs):
         return points[:, self.prior.dim :], points[:, : self.prior.dim]
 
 
-def inputs_at(samples: Samples, theta: Array) -> Inputs:
+def inputs_at(samples: Samples, theta: Array) -> RandomInputs:
     """x at one theta (p,)."""
     return OneMeasure(samples.conditional.one(theta), samples.names.with_x(samples.d).x, theta=theta)
 
 
-def joint_inputs(samples: Samples, prior: Measure) -> Inputs:
+def joint_inputs(samples: Samples, prior: Measure) -> RandomInputs:
     """theta and x together."""
     names = samples.names.with_theta(samples.p).with_x(samples.d)
     labels, conditional = (*names.theta, *names.x), samples.conditional

@@ -14,7 +14,7 @@ from cbq.estimators import MOBQ
 from cbq.fit import FRESH, Fit, warn_of
 from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares, expected_at_ends
 from cbq.indices.given_data import RegressedShares, regressed_shares
-from cbq.indices.inputs import Inputs, inputs_at, joint_inputs
+from cbq.indices.inputs import RandomInputs, inputs_at, joint_inputs
 from cbq.indices.plan import Plan
 from cbq.nested.outer import as_prior
 from cbq.plotting import Drawn, Figure
@@ -249,7 +249,7 @@ class _Asked:
         samples = emulator.samples
         if prior is not None and theta is not None:
             raise TypeError("sensitivity takes prior, for theta and x, or theta, for x alone: omit one of them.")
-        where: list[tuple[tuple[float, ...], Inputs]]
+        where: list[tuple[tuple[float, ...], RandomInputs]]
         if prior is not None:
             measure = as_prior(prior, fit.p)
             beyond = fit._beyond_findings(measure.sample(256, 0), tolerated=FRESH)
