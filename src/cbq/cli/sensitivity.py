@@ -67,7 +67,7 @@ class Explained(options.Computing):
             if self.source.resolve() in {each.resolve() for each in self._written}:
                 raise ValueError(f"--out {self.out} would overwrite {self.source}: name another file.")
             if self.out in self._written[1:]:
-                raise ValueError(f"--out {self.out} names the table, whose chart is a .png and report an .html.")
+                raise ValueError(f"--out {self.out} names the table; the chart is a .png, and the report an .html.")
             check_writable(self.out)
 
     @property
