@@ -123,6 +123,16 @@ def test_a_table_keeps_its_dependence_and_leaves_out_noise():
     assert "The inputs explain" in str(found)
 
 
+def test_columns_of_a_table_go_by_their_names():
+    """Names that are numbers are no positions."""
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 200))
+    found = cbq.sensitivity(first, inputs={"1": first, "0": second})
+    assert [row.input for row in found.rows] == ["1", "0"]
+    assert found.rows[0].first > 0.9
+    assert found.rows[1].first < 0.1
+
+
 def test_figures_and_reports(fit, tmp_path):
     found = cbq.sensitivity(fit, theta=[1.0], shapley=True, options=FAST)
     assert isinstance(found, Sensitivity)
@@ -159,6 +169,7 @@ def test_thetas_beyond_the_observed_ones_are_reported(fit):
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"g": []}), "must be a list of inputs"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"g": ["a"], "h": ["a"]}), "more than once"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups=["a"]), "groups must map"),
+        (lambda fit: cbq.sensitivity(fit, theta=[1.0], groups={"b": ["a"]}), "name of an input in no group"),
         (lambda fit: cbq.sensitivity(fit, theta=[1.0], options={}), "options must be"),
         (lambda fit: fit.report("page.html", more=fit), "more must be a list"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 from cbq.plotting import BLUE, Axis, Band, Bars, Figure, Line, Mark, Panel, plain, series
 
 if TYPE_CHECKING:
-    from cbq.indices.sensitivity import Sensitivity, SensitivityRow
+    from cbq.indices.table import Sensitivity, SensitivityRow
 
 TITLES = {"first": "first-order index", "total": "total index", "shapley": "Shapley effect"}
 MOST, MOST_OUTPUTS, MOST_LINES = 20, 4, 8  # inputs, outputs and lines that are drawn

@@ -37,11 +37,11 @@ def regressed_shares(
     outputs: Any,
     inputs: Any,
     subsets: Sequence[Subset],
-    columns: Sequence[Sequence[int]],
+    columns: Sequence[Sequence[str]],
     rng: np.random.Generator,
 ) -> dict[str, RegressedShares]:
-    """The shares of each output, by its name. columns : of the inputs that members of subsets stand for."""
-    sets = [sorted(j for i in each for j in columns[i]) for each in subsets]
+    """The shares of each output, by its name. columns : the names of those that members of subsets stand for."""
+    sets = [[name for i in sorted(each) for name in columns[i]] for each in subsets]
     table, found = evppi_variance(outputs, inputs, sets, rng=rng), {}
     reach = float(ndtri(0.5 * (1 + table.level)))
     for name in dict.fromkeys(row.output for row in table.rows):
