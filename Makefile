@@ -11,7 +11,7 @@ FIGURES ?= reproduction
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 # Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
 MEASURED := linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
-            kronecker many_thetas growth slopes outcome
+            kronecker many_thetas growth slopes outcome sensitivity
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU

@@ -278,6 +278,11 @@ def two_outputs() -> cbq.Fit:
 
 
 @cache
+def process() -> cbq.Fit:
+    return cbq.MOBQ().fit(shared())
+
+
+@cache
 def session() -> cbq.runs.Session:
     """A session with two runs that were told."""
     made = problem().session(rng=0)
@@ -344,6 +349,12 @@ VALID: dict[str, Callable[[], Any]] = {
     "family": lambda: family,
     "fit": fit,
     "evppi.fit": two_outputs,
+    "fit_or_outputs": process,
+    "sensitivity.theta": lambda: [0.6],
+    "sensitivity.options": lambda: cbq.SensitivityOptions(points=64, least=64, drawn=16),
+    "given.kept": lambda: [],  # measures on the line have no other coordinates
+    "given.x": lambda: np.empty((3, 0)),
+    "marginals.kept": lambda: [0],
     "frame": lambda: {"theta": [1.0, 1.0, 2.0], "x": [0.1, 0.2, 0.3], "f": [1.0, 2.0, 3.0]},
     "frozen": lambda: stats.norm(0.0, 1.0),
     "index": lambda: (),
@@ -548,6 +559,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
     "IcerTable": lambda: voi.icers(effects_and_costs()),
     "VarianceTable": lambda: voi.evppi_variance(**psa_table(), pars=[["a"]]),
+    "Sensitivity": lambda: cbq.sensitivity(psa_table()["outputs"], inputs=psa_table()["inputs"]),
     "EvsiTable": study_value,
     "EnbsTable": lambda: cbq.enbs(study_value(), 0.01, 100.0),
     "Factor": lambda: linalg.factor(np.eye(3)),
@@ -574,6 +586,7 @@ RESULTS = (
     "IcerRow",
     "IcerTable",
     "Pair",
+    "Sensitivity",
     "TailRisk",
     "VarianceRow",
     "VarianceTable",
@@ -600,6 +613,7 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
     ("Embedding by quadrature.mean", "a long list"),
     ("ImportanceSamplingFit.effective_sample_size", "a long list"),
     *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in PREDICTIONS),
+    ("cbq.sensitivity", "a long list"),
     ("measures.Binomial", "10**12"),  # which has eight million atoms
 }
 STOPS = {("progress", "raises"), ("progress", "takes nothing")}  # it may end a run by any exception

@@ -18,6 +18,7 @@ from cbq.estimators import (
 )
 from cbq.fit import Fit, FitWarning, load
 from cbq.gp import Calibration, LandmarkSelection, Selection
+from cbq.indices import SensitivityOptions, sensitivity
 from cbq.linalg import engine
 from cbq.nested import conditional_value_at_risk, expected_loss, nested_expectation, value_at_risk
 from cbq.plotting import plot
@@ -65,6 +66,7 @@ __all__ = [
     "Quantile",
     "Samples",
     "Selection",
+    "SensitivityOptions",
     "StageOneSelection",
     "Std",
     "ValueAtRisk",
@@ -90,6 +92,7 @@ __all__ = [
     "nested_expectation",
     "plot",
     "problems",
+    "sensitivity",
     "value_at_risk",
     "voi",
 ]

@@ -17,6 +17,7 @@ from cbq.cli.adaptive import ask, solve, status, tell
 from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
 from cbq.cli.messages import CommandInOptions, OneLineErrors
 from cbq.cli.run import compare, predict, run
+from cbq.cli.sensitivity import sensitivity
 from cbq.cli.tables import show
 from cbq.problems import names
 from cbq.problems.registry import builder
@@ -176,5 +177,6 @@ def checkout() -> Path:
     )
 
 
-for _command in (run, solve, ask, tell, status, compare, predict, evppi, evsi, psa, ceac, evpi, problems, reproduce):
+_OF_PROBLEMS = (run, solve, ask, tell, status, compare, predict, sensitivity)
+for _command in (*_OF_PROBLEMS, evppi, evsi, psa, ceac, evpi, problems, reproduce):
     app.command(cls=CommandInOptions)(options.command(_command))

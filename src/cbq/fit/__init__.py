@@ -5,7 +5,7 @@ from cbq.fit.base import Fit, load
 from cbq.fit.best import BestTheta, Contest
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.emulator import Emulator
+from cbq.fit.emulator import CorrelatedValues, Emulator, whitening
 from cbq.fit.findings import (
     Finding,
     FitWarning,

@@ -49,6 +49,7 @@ from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.summary import Summary, fit_html
 from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
+from cbq.report import Table
 from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, thetas_in
 
 if TYPE_CHECKING:
@@ -705,6 +706,7 @@ class Fit(Immutable, ABC):
         level: float = 0.95,
         title: str | None = None,
         repeat: str | None = None,
+        more: Sequence[Table] = (),
     ) -> None:
         """Write a self-contained HTML report: the question, the answer with sliders that read I, the choices and their
         reasons, checks, warnings, and how to repeat it.
@@ -714,6 +716,7 @@ class Fit(Immutable, ABC):
         prior : the distribution of theta: the report covers its central range, of 99%.
         truth : the true I, a function of theta (M, p), to compare with.
         level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
+        more : further results, such as of `cbq.sensitivity`, each with its figure and table in a section of its own.
 
         Examples
         --------
@@ -726,10 +729,11 @@ class Fit(Immutable, ABC):
         ...     pathlib.Path(folder, "report.html").read_text()[:15]
         '<!DOCTYPE html>'
         """
-        from cbq.fit.report import FitReport
+        from cbq.fit.report import FitReport, checked_tables
 
         name = file_name(path, "path")
-        FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
+        sections = [each._section for each in checked_tables(more)]
+        FitReport.asked(self, samples, prior, truth, level, title, repeat, more=sections).page.write(name)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """Checks of the fit by leaving out parts of the data."""

@@ -32,7 +32,7 @@ from cbq.gp.heteroscedastic import (
 from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, choose_grid_kernel, grid_amplitude, left_out_points
 from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
-from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, SubsetGP
+from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointsGP, PointValues, PooledGP, SubsetGP
 from cbq.gp.process import FLAT, ZERO, Process
 from cbq.gp.quadrature import (
     BayesianQuadrature,
@@ -89,6 +89,7 @@ __all__ = [
     "LocalAmplitude",
     "NystromGP",
     "PointValues",
+    "PointsGP",
     "PooledGP",
     "PooledPoints",
     "Prediction",

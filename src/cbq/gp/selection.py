@@ -26,7 +26,7 @@ import numpy as np
 from cbq.common import Array, Booleans, Integers, check_fields, evenly, is_number, is_whole
 from cbq.gp.calibration import useful_groups
 from cbq.gp.families import KernelFamily, fit_lengthscales
-from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
+from cbq.gp.pooled import ExactGP, PointsGP, pooled_gp
 from cbq.gp.process import FLAT
 from cbq.gp.quadrature import GPData
 from cbq.gp.search import descend
@@ -262,7 +262,7 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
 
 def processes_of(
     choice: KernelChoice, points: PooledPoints, landmarks: Integers | None, jitter: Jitter
-) -> list[PooledGP]:
+) -> list[PointsGP]:
     """The processes of the kernels given all points: exact, or through landmarks, which are rows of the points."""
     nodes = None if landmarks is None else points.u[landmarks]
     return [pooled_gp(each.kernel, points.u, points.f, nodes, jitter, noise=each.noise) for each in choice.members]

@@ -216,6 +216,15 @@ class Mixture(Measure):
     def conditional(self, head: Array) -> Measure:
         return next(islice(self._conditionals(head), head.shape[-1], None))
 
+    def _marginals(self, which: list[int]) -> Measure:
+        return Mixture(self.weights, [c._marginals(which) for c in self.components])
+
+    def _given(self, which: list[int], x: Array) -> Measure:
+        # A component counts by its weight times its density of x.
+        densities = _stacked(c._marginals(which)._logpdf(x[..., None, :])[..., 0] for c in self.components)
+        log_w = self._log_weights()[..., 0, :]
+        return Mixture(_normalised(log_w + densities, log_w), [c._given(which, x) for c in self.components])
+
     def _conditionals(self, x: Array) -> Iterator[Mixture]:
         """The measures of coordinate j given x_<j, for j = 0, 1, ...; x_j may be filled in before the next step."""
         log_w = self._log_weights()

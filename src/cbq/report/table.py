@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import isnan
 from os import PathLike
@@ -60,6 +60,7 @@ def digits(number: int) -> Format:
 class Table(ABC):
     """A result that is a table. It prints aligned, displays in notebooks, and turns into data frames and files."""
 
+    _title: ClassVar[str] = ""  # of its page, and of its section in other pages (default: the name of the class)
     _left: ClassVar[int] = 1  # columns that align left
     _most: ClassVar[int] = 10**9  # rows in a text, evenly spread over all of them
 
@@ -114,11 +115,15 @@ class Table(ABC):
         return aligned(cells, left=self._left, notes=notes)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        name = title or type(self).__name__
-        drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
-        body = [*drawn, part_of(self, name), *map(paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", code(repeat, "how to repeat it"))]
-        return Page(name, "", Html(""), [Section("The table", joined(body)), *how])
+        return Page(title or self._section.title, "", Html(""), [replace(self._section, title="The table"), *how])
+
+    @property
+    def _section(self) -> Section:
+        """The figure, the table and the sentences below it, in a page."""
+        name = self._title or type(self).__name__
+        drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
+        return Section(name, joined([*drawn, part_of(self, name), *map(paragraph, self._below())]))
 
     def _cells(self, columns: Iterable[Column], below: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """The lines of a table in texts, the first of which is the header, and the sentences below it.

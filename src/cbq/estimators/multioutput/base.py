@@ -29,7 +29,17 @@ from cbq.fit import (
     tails,
     unlearnt_over_theta,
 )
-from cbq.gp import NOT_LEARNT, Calibration, Embedded, GridPoints, KernelChoice, LocalAmplitude, PooledGP, PooledPoints
+from cbq.gp import (
+    NOT_LEARNT,
+    Calibration,
+    Embedded,
+    GridPoints,
+    KernelChoice,
+    LocalAmplitude,
+    PointsGP,
+    PooledGP,
+    PooledPoints,
+)
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.lapack import correlation, nearest_psd
@@ -39,7 +49,7 @@ from cbq.samples import Samples
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
 SOME_THETAS = 20  # of the observed ones, over which scales are averaged
 # The points and the processes of each group, where the estimator has made them.
-Made = tuple[PooledPoints, Sequence[Sequence[PooledGP]]]
+Made = tuple[PooledPoints, Sequence[Sequence[PointsGP]]]
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 
 
@@ -186,17 +196,9 @@ class PooledFit(Fit):
         The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
         and rounding the squares of its errors, which the functionals have in common.
         """
-        best, *others = self._parts[g]
-        process, amplitudes, functionals = best.process, self._amplitudes[g], wanted.of(best)
-        mu = functionals.mean(process.nodes)
-        mean = process.mean(mu)
-        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
-        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
+        process, functionals = self._parts[g][0].process, wanted.of(self._parts[g][0])
+        mu, mean, amplitude, errors = self._terms(g, wanted, functionals)
         spread = process.variance(mu, functionals.variance()).T
-        errors = [np.broadcast_to(process.rounding, mean.shape).T]
-        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
-            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
-            errors.append(np.sqrt(weight) * (other - mean).T)
         if not joint:
             return mean, amplitude * spread + sum(error**2 for error in errors)
         pairs = zip(process.covariance(mu, functionals.cross()), spread, strict=True)
@@ -204,6 +206,22 @@ class PooledFit(Fit):
         root = np.sqrt(amplitude)
         apart = sum(error[:, :, None] * error[:, None] for error in errors)
         return mean, root[:, :, None] * unit * root[:, None] + apart
+
+    def _terms(
+        self, g: int, wanted: LinearFunctionals, functionals: Embedded
+    ) -> tuple[Array, Array, Array, list[Array]]:
+        """Of functionals of group g: embeddings (M, m), means (M, K), amplitudes (K, M), and errors (K, M) beside."""
+        best, *others = self._parts[g]
+        process, amplitudes = best.process, self._amplitudes[g]
+        mu = functionals.mean(process.nodes)
+        mean = process.mean(mu)
+        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
+        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T
+        errors = [np.broadcast_to(process.rounding, mean.shape).T]
+        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
+            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
+            errors.append(np.sqrt(weight) * (other - mean).T)
+        return mu, mean, amplitude, errors
 
     def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
         """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, Part, PooledFit
-from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
+from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
-from cbq.fit import N_WANTED, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
+from cbq.estimators.multioutput.values import FitValues
+from cbq.fit import N_WANTED, Emulator, Finding, Suggestion, thetas_between
 from cbq.gp import (
     Calibration,
     Embedded,
@@ -22,8 +23,7 @@ from cbq.gp import (
     KernelChoice,
     LocalAmplitude,
     NystromGP,
-    PointValues,
-    PooledGP,
+    PointsGP,
     PooledPoints,
     SubsetGP,
     disagreement,
@@ -121,7 +121,7 @@ class _Part:
     """The process of one kernel, and the rule for the measures on lines that it may need."""
 
     kernel: Kernel
-    process: PooledGP
+    process: PointsGP
     line: SharedRule | None
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
@@ -134,19 +134,6 @@ class _Part:
     def n_nodes(self) -> int:
         """The number of nodes at which measures or embeddings are needed."""
         return max(len(self.process.nodes), 0 if self.line is None else self.line.n_nodes)
-
-
-@dataclass(frozen=True, eq=False)
-class ValuesAt:
-    """The values of f at points u (n, D), which are x, or x and theta."""
-
-    u: Array
-
-    def of(self, part: Part) -> Embedded:
-        return PointValues(part.kernel, self.u)
-
-    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
-        return functionals.mean(nodes)
 
 
 @saved(
@@ -210,7 +197,7 @@ class MOBQFit(PooledFit):
             pairs = zip(self.groups, processes, strict=True)
             self._amplitudes = [self._amplitude(group, best) for group, (best, *_) in pairs]
 
-    def _amplitude(self, group: PointsGroup, process: PooledGP) -> LocalAmplitude:
+    def _amplitude(self, group: PointsGroup, process: PointsGP) -> LocalAmplitude:
         """The amplitudes of integrals by the best process given all points, or some of them."""
         points, chosen = self._points.outputs(group.outputs), group.chosen
         some = points.thinned(self.calibrated_by.points)
@@ -224,22 +211,7 @@ class MOBQFit(PooledFit):
 
     @property
     def emulator(self) -> Emulator:
-        return Emulator(self, self.samples, self._values, self.noise_std)
-
-    def _values(self, x: Array, theta: Array | None, *, joint: bool) -> list[PredictiveDistribution]:
-        """The distribution of each output of f at points x (n, d) and thetas (n, p)."""
-        u = x
-        if self.samples.depends_on_theta:
-            if theta is None:
-                raise ValueError(
-                    "theta is missing: f depends on it. Pass one theta (p,), or one for each point, (n, p)."
-                )
-            for best, *_ in self._parts:
-                refuse_theta(best.kernel, theta)
-            u = np.column_stack([x, theta])
-        nothing = [np.zeros(len(group.outputs)) for group in self.groups]  # values have no error in common
-        with self._threads():
-            return self._distributions(ValuesAt(u), nothing, joint=joint)
+        return Emulator(self, self.samples, FitValues(self), self.noise_std, self.calibrated_by.ratios2)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
