@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
 from cbq.cli.draws import DrawnOutputs, DrawTables
-from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
+from cbq.cli.tables import check_writable, command_line, write_columns, write_figure, write_report
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
 from cbq.report import Page
-from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, population, studies
+from cbq.voi import Appendix, EnbsTable, EvppiTable, EvsiTable, appendix, enbs, population, studies
 from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
 STUDIES = ("binomial", "poisson", "normal", "survival")
-REPORT = "report.html"
-PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
+REPORT = "report"
+PARTS = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi")  # the names of the files in a folder
+
+
+CHARTS, REPORTS = ("png", "svg", "pdf"), ("html", "docx", "pdf")
+AnyResult = TypeVar("AnyResult", Appendix, EvppiTable, EvsiTable)
+
+
+def _kinds(text: str, option: str, known: Sequence[str]) -> list[str]:
+    """The suffixes in a list such as png,svg."""
+    kinds = [kind.strip().lower().lstrip(".") for kind in text.split(",") if kind.strip()]
+    if not kinds or not set(kinds) <= set(known):
+        raise ValueError(f"{option} must be one or several of {', '.join(known)}, but it is {text!r}.")
+    return [f".{kind}" for kind in dict.fromkeys(kinds)]
 
 
 def _file(help: str) -> Any:
@@ -72,6 +85,14 @@ class Tables:
         "--header-row",
     )
     level: float = options.setting(options.LEVEL, default=0.95, metavar="NUMBER")
+    currency: str | None = options.setting("Name the currency on tables, charts and reports: EUR.", metavar="NAME")
+    title: str | None = options.setting("Give charts and reports this title.", metavar="TEXT")
+    charts: str = options.setting(
+        "Write charts as png, svg or pdf, or as several: png,svg.", default="png", metavar="KINDS"
+    )
+    reports: str = options.setting(
+        "Write the report as html, docx (Word) or pdf, or as several: html,docx.", default="html", metavar="KINDS"
+    )
 
     @property
     def places(self) -> tuple[Path | None, ...]:
@@ -92,7 +113,16 @@ class Tables:
         """Raise if options are bad or results would overwrite the draws, before the files are read."""
         options.check(self.level, None if out is None else out.absolute().parent, engine)
         if out is not None:
-            _check_out(out, self.files)
+            _check_out(out, self)
+
+    @property
+    def suffixes(self) -> tuple[list[str], list[str]]:
+        """The suffixes of charts and of reports."""
+        return _kinds(self.charts, "--charts", CHARTS), _kinds(self.reports, "--reports", REPORTS)
+
+    def in_currency(self, result: AnyResult) -> AnyResult:
+        """The result in the currency that is named."""
+        return result if self.currency is None else result.in_currency(self.currency)
 
     def read(self, command: str, *, valued: bool = True) -> tuple[DrawTables, DrawnOutputs]:
         """Read the files, and find the outputs. valued : whether inputs are necessary."""
@@ -286,6 +316,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     people = sets.people(draws)
     result = result if people is None else result.for_population(people)
     result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
+    result = tables.in_currency(result)
     typer.echo(str(result))
     _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)
 
@@ -315,7 +346,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     asked: dict[str, Any] = {"inputs": inputs, "pars": names, "study": study, "sizes": sizes, "level": tables.level}
     with use_engine(tables.engine):
         result = value_of_study(**outputs.arguments, **asked, rng=tables.seed)
-    result = replace(result, notes=(*outputs.notes, *result.notes, *draws.notes))
+    result = tables.in_currency(replace(result, notes=(*outputs.notes, *result.notes, *draws.notes)))
     typer.echo(str(result))
     benefit = None
     if studied.cost is not None:
@@ -376,6 +407,7 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     """
     out = submission.out
     options.check(tables.level, None if out is None else out.absolute().parent, tables.engine)
+    _ = tables.suffixes  # raises
     for file in tables.files:
         if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
@@ -386,10 +418,10 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     with use_engine(tables.engine):
         result = appendix(**outputs.arguments, decisions=submission.names, **asked, **plane)
     people = submission.people(draws)
-    result = result if people is None else result.for_population(people)
+    result = tables.in_currency(result if people is None else result.for_population(people))
     _echo_with_notes(str(result), (*outputs.notes, *draws.notes, *notes), result)
     if out is not None:
-        written = _write_folder(result, out, command_line(context), tables.record)
+        written = _write_folder(result, out, command_line(context), tables)
         typer.echo(f"Written to {out}: {', '.join(written)}.")
 
 
@@ -399,7 +431,7 @@ def _appendix(
     """The parts of an appendix that need no inputs, and notes."""
     tables.check(out)
     draws, outputs = tables.read(context.command_path, valued=False)
-    result = appendix(**outputs.arguments, decisions=decisions.names, level=tables.level)
+    result = tables.in_currency(appendix(**outputs.arguments, decisions=decisions.names, level=tables.level))
     return result, (*outputs.notes, *draws.notes)
 
 
@@ -412,7 +444,7 @@ def _echo_with_notes(text: str, notes: Sequence[str], result: Appendix) -> None:
 def _write_beside(
     out: Path | None,
     columns: Mapping[str, Sequence[Any]],
-    draw: Callable[[], Any],
+    draw: Callable[..., Any],
     make_page: Callable[..., Page],
     context: typer.Context,
     tables: Tables,
@@ -421,45 +453,49 @@ def _write_beside(
     if out is None:
         return
     write_columns(out, columns)
-    chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
-    make_page(repeat=command_line(context), record=tables.record).write(str(report))
-    typer.echo(f"Written: {out}, {chart}, {report}.")
+    charts, reports = tables.suffixes
+    page = make_page(title=tables.title, repeat=command_line(context), record=tables.record)
+    written = [write_figure(out.with_suffix(kind), partial(draw, title=tables.title)) for kind in charts]
+    written += [write_report(out.with_suffix(kind), page) for kind in reports]
+    typer.echo(f"Written: {', '.join([str(out), *written])}.")
 
 
-def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[str, str]) -> list[str]:
-    """Write all tables, charts and the report, and return the names of the files."""
+def _write_folder(result: Appendix, folder: Path, command: str, tables: Tables) -> list[str]:
+    """Write all tables, charts and reports, and return the names of the files."""
     folder.mkdir(exist_ok=True)
+    charts, reports = tables.suffixes
     written = []
     for name, columns, draw in _parts(result):
         write_columns(folder / f"{name}.csv", columns)
         written.append(f"{name}.csv")
         if draw is not None:
-            write_figure(folder / f"{name}.png", draw)
-            written.append(f"{name}.png")
-    appendix_page(result, repeat=command, record=record).write(str(folder / REPORT))
-    return [*written, REPORT]
+            titled = partial(draw, title=tables.title)
+            written += [write_figure(folder / f"{name}{kind}", titled) for kind in charts]
+    page = appendix_page(result, tables.title, repeat=command, record=tables.record)
+    written += [write_report(folder / f"{REPORT}{kind}", page) for kind in reports]
+    return [each.removeprefix(f"{folder}{os.sep}") for each in written]
 
 
-def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
+def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[..., Any] | None]]:
     """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
-    if result.icers is not None and result.plane is not None:
-        yield "icers", result.icers.to_columns(), result.icers.plot
-        yield "plane", result.plane.to_columns(), result.plane.plot
-    yield "ceac", result.ceac.to_columns(), result.ceac.plot
-    level = result.ceac.level
-    curve = result.evpi.willingness_to_pay is not None
-    yield "evpi", result.evpi.to_columns(level), partial(result.evpi.plot, level=level) if curve else None
-    if result.evppi is not None:
-        yield "evppi", result.evppi.to_columns(), result.evppi.plot
+    for name, part in result.parts.items():
+        if name == "evpi":
+            level, curve = result.ceac.level, result.evpi.willingness_to_pay is not None
+            yield name, part.to_columns(level), partial(part.plot, level=level) if curve else None
+        else:
+            yield name, part.to_columns(), part.plot
 
 
-def _check_out(out: Path, files: list[Path]) -> None:
+def _check_out(out: Path, tables: Tables) -> None:
     """Raise if results would overwrite the draws or each other, or could not be written."""
-    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
-    for file in files:
-        if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
+    charts, reports = tables.suffixes
+    beside = [out.with_suffix(kind) for kind in (*charts, *reports)]
+    for file in tables.files:
+        if file.resolve() in [path.resolve() for path in (out, *beside)]:
             raise ValueError(f"--out {out} would overwrite {file}: name another file.")
-    if out in (chart, report):
-        beside = "the chart is a .png" if out == chart else "the report is an .html"
-        raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
+    if out in beside:
+        what = "the chart" if out.suffix in charts else "the report"
+        raise ValueError(f"--out {out} names the table, and {what} beside it has this name: name a .csv file.")
+    if set(charts) & set(reports):
+        raise ValueError("--charts and --reports would both write a .pdf of one name: choose another kind for one.")
     check_writable(out)

@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from cbq._version import __version__
+from cbq.report.documents import WRITERS, write_document
 
 Html = NewType("Html", str)  # text that a browser may read as markup
 Kind = Literal["warning", "remark", "good"]
@@ -149,7 +150,13 @@ class Page:
 """
 
     def write(self, path: str) -> None:
-        """Write the file. Names of files that are no Unicode are shown by their bytes."""
+        """Write the file: Word or PDF if the suffix is .docx or .pdf, and otherwise HTML.
+
+        Names of files that are no Unicode are shown by their bytes.
+        """
+        if Path(path).suffix.lower() in WRITERS:
+            write_document(self, path)
+            return
         Path(path).write_bytes(self.html().encode("utf-8", errors="backslashreplace"))
 
 

@@ -3,7 +3,8 @@
 from cbq.voi import studies
 from cbq.voi.cost_effectiveness import CePlane, IcerRow, IcerTable, ce_plane, icers
 from cbq.voi.information import EvppiRow, EvppiTable, evppi
-from cbq.voi.perfect import Evpi, evpi, population
+from cbq.voi.money import population
+from cbq.voi.perfect import Evpi, NetBenefitRow, NetBenefitTable, evpi, net_benefits
 from cbq.voi.sample_information import EvsiRow, EvsiTable, evsi
 from cbq.voi.sampling_benefit import EnbsRow, EnbsTable, enbs
 from cbq.voi.submission import Acceptability, Appendix, appendix, ceac
@@ -22,6 +23,8 @@ __all__ = [
     "EvsiTable",
     "IcerRow",
     "IcerTable",
+    "NetBenefitRow",
+    "NetBenefitTable",
     "VarianceRow",
     "VarianceTable",
     "appendix",
@@ -33,6 +36,7 @@ __all__ = [
     "evppi_variance",
     "evsi",
     "icers",
+    "net_benefits",
     "population",
     "studies",
 ]

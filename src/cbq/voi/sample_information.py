@@ -17,14 +17,14 @@ from cbq.report import Page, in_text
 from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
 from cbq.voi.information import (
-    DIGITS,
     NOTE_UNINFORMATIVE,
     Estimates,
-    MoneyTable,
     in_pool,
+    notes_on_dependence,
     notes_on_regression,
     notes_on_rows,
 )
+from cbq.voi.money import MoneyTable, in_digits, money
 from cbq.voi.outputs import Scaled, check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
 from cbq.voi.sets import (
     MIN_ROWS_PER_COLUMN,
@@ -70,7 +70,7 @@ class EvsiRow:
     raw : the estimate before estimates were made to grow with the size.
     r2 : R^2, the share of the variance of differences between decisions that the regression explains.
     misfit : the structure left in residuals, in standard deviations of what chance leaves.
-    note : remarks on the estimate, or an empty string.
+    note : remarks on the estimate, or an empty string. doubtful : whether they make the estimate or se doubtful.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class EvsiRow:
     pars: str = field(metadata=in_text())
     size: int = field(metadata=in_text())
     willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
-    evsi: float = field(metadata=in_text(DIGITS))
-    se: float = field(metadata=in_text(2))
-    lower: float = field(metadata=in_text(DIGITS))
-    upper: float = field(metadata=in_text(DIGITS))
-    evppi: float = field(metadata=in_text(DIGITS))
+    evsi: float = field(metadata=in_text(money))
+    se: float = field(metadata=in_text(in_digits(2)))
+    lower: float = field(metadata=in_text(money))
+    upper: float = field(metadata=in_text(money))
+    evppi: float = field(metadata=in_text(money))
     evppi_se: float
-    evpi: float = field(metadata=in_text(DIGITS))
+    evpi: float = field(metadata=in_text(money))
     evpi_se: float
     participants: float
     n: int
@@ -99,6 +99,7 @@ class EvsiRow:
     r2: float = float("nan")
     misfit: float = float("nan")
     note: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -109,7 +110,7 @@ class EvsiTable(MoneyTable, Drawn):
     level : of the intervals.
     covariance : (K, J, J), of the estimates of J sizes, for each of K values of the willingness to pay.
     notes : remarks on the study and the tables, without full stops.
-    population : the number of decisions that values are for; None for one.
+    population : the number of decisions that values are for; None for one. currency : of the values, if it is stated.
 
     Examples
     --------
@@ -126,6 +127,7 @@ class EvsiTable(MoneyTable, Drawn):
     covariance: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     notes: tuple[str, ...] = ()
     population: float | None = None
+    currency: str = ""
 
     _money = ("evsi", "se", "lower", "upper", "evppi", "evppi_se", "evpi", "evpi_se", "raw")
 
@@ -275,31 +277,27 @@ def _rows(
     n, J = len(draws[0]), len(sizes)
     known = Estimates.of([*found.sizes, found.inputs], draws, level, increasing_estimates)
     duplicates = count_duplicates(np.column_stack([draws[0], learned.columns]))
-    rows = tuple(
-        EvsiRow(
-            pars=learned.label,
-            size=sizes[j],
-            evsi=float(known.values[j, k]),
-            evppi=float(known.values[J, k]),
-            evppi_se=float(known.se[J, k]),
-            participants=participants[j],
-            n=n,
-            r2=float(value.r2[k]),
-            misfit=value.misfit,
-            note="; ".join(
-                [
-                    *learned.notes,
-                    *["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k),
-                    *notes_on_regression(value, k),
-                    *notes_on_rows(value, n, duplicates, False),
-                ]
-            ),
-            **known.fields(j, k),
-        )
-        for j, value in enumerate(found.sizes)
-        for k in range(len(known.prices))
-    )
-    return rows, _covariances(found.sizes, known.se[:J])
+    rows = []
+    for j, value in enumerate(found.sizes):
+        for k in range(len(known.prices)):
+            moved = ["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k)
+            doubts = [*notes_on_regression(value, k), *notes_on_rows(n, duplicates, False)]
+            row = EvsiRow(
+                pars=learned.label,
+                size=sizes[j],
+                evsi=float(known.values[j, k]),
+                evppi=float(known.values[J, k]),
+                evppi_se=float(known.se[J, k]),
+                participants=participants[j],
+                n=n,
+                r2=float(value.r2[k]),
+                misfit=value.misfit,
+                note="; ".join([*learned.notes, *moved, *notes_on_dependence(value, n), *doubts]),
+                doubtful=bool(doubts),
+                **known.fields(j, k),
+            )
+            rows.append(row)
+    return tuple(rows), _covariances(found.sizes, known.se[:J])
 
 
 def _covariances(found: Sequence[SetValue], se: Array) -> Array:

@@ -12,9 +12,9 @@ from cbq.common import Array, called, generator, is_number, number, shown
 from cbq.linalg.lapack import eigh
 from cbq.plotting import Drawn, Figure
 from cbq.report import Page, in_text
-from cbq.voi.information import DIGITS, PricedTable, one_price
-from cbq.voi.perfect import at_least_0, multiplier
-from cbq.voi.perfect import population as people
+from cbq.voi.money import OfTime, PricedTable, at_least_0, in_digits, money, multiplier, one_price
+from cbq.voi.money import people as number_of_people
+from cbq.voi.money import population as people
 from cbq.voi.sample_information import EvsiRow, EvsiTable
 
 DRAWS = 20_000  # of EVSI of all sizes jointly, for probabilities
@@ -53,13 +53,13 @@ class EnbsRow:
     size: int = field(metadata=in_text())
     willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
     participants: float
-    population: float = field(metadata=in_text(DIGITS))
-    evsi: float = field(metadata=in_text(DIGITS))
-    cost: float = field(metadata=in_text(DIGITS))
-    enbs: float = field(metadata=in_text(DIGITS))
-    se: float = field(metadata=in_text(2))
-    lower: float = field(metadata=in_text(DIGITS))
-    upper: float = field(metadata=in_text(DIGITS))
+    population: float = field(metadata=in_text(number_of_people))
+    evsi: float = field(metadata=in_text(money))
+    cost: float = field(metadata=in_text(money))
+    enbs: float = field(metadata=in_text(money))
+    se: float = field(metadata=in_text(in_digits(2)))
+    lower: float = field(metadata=in_text(money))
+    upper: float = field(metadata=in_text(money))
     best: float = field(metadata=in_text(percent))
     worthwhile: float = field(metadata=in_text(percent))
     note: str = ""
@@ -71,7 +71,7 @@ class EnbsTable(PricedTable, Drawn):
 
     rows : one for each size and willingness to pay, in this order.
     level : of the intervals.
-    notes : remarks on the study and the tables, without full stops.
+    notes : remarks on the study and the tables, without full stops. currency : of the values, if it is stated.
 
     Examples
     --------
@@ -86,6 +86,7 @@ class EnbsTable(PricedTable, Drawn):
     rows: tuple[EnbsRow, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    currency: str = ""
 
     def best(self, willingness_to_pay: float | None = None) -> EnbsRow:
         """The row with the largest ENBS at one of `prices`, which may be left out if there is one alone.
@@ -111,15 +112,23 @@ class EnbsTable(PricedTable, Drawn):
             return f"{at}no size is worth its cost (probability {percent(none)})"
         return (
             f"{at}the best size is {row.size}, with probability {percent(row.best)} among these, and worth its cost "
-            f"with probability {percent(row.worthwhile)}"
+            f"with probability {percent(row.worthwhile)}{self._beyond(row)}"
         )
+
+    def _beyond(self, best: EnbsRow) -> str:
+        """A remark on a best size that no size beyond it was compared with."""
+        sizes = [row.size for row in self.at(best.willingness_to_pay)]
+        if len(sizes) > 1 and best.size in (max(sizes), min(sizes)):
+            ends = ("largest", "larger") if best.size == max(sizes) else ("smallest", "smaller")
+            return f"; it is the {ends[0]} size of the table, and {ends[1]} ones, which were not tried, may be better"
+        return ""
 
     def _legend(self) -> str:
         return f"Intervals of {100 * self.level:.4g}%."
 
     def _remarks(self) -> list[str]:
         words = [self.in_words(price) for price in self.prices]
-        return [*(each[0].upper() + each[1:] for each in words), *self.notes]
+        return [*(each[0].upper() + each[1:] for each in words), *super()._remarks()]
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
         from cbq.voi.pages import study_page
@@ -136,6 +145,7 @@ def enbs(
     *,
     fixed_cost: float = 0.0,
     delay: OfSize = 0.0,
+    uptake: OfTime = 0.0,
     rng: np.random.Generator | int = 0,
 ) -> EnbsTable:
     """The expected net benefit of sampling, EVSI for a population less the cost of the study, for each size of it.
@@ -150,6 +160,7 @@ def enbs(
     fixed_cost : of the study, beside the cost of participants.
     delay : the years until its results are there, a number or a function of the size: those who come before do not
         profit. It needs a horizon.
+    uptake : the years, from the results on, until all follow them, as in `cbq.voi.population`. It needs a horizon.
     rng : a generator or a seed, for draws of EVSI from which probabilities are counted.
 
     Returns
@@ -173,7 +184,7 @@ def enbs(
     participants = {row.size: row.participants for row in evsi.rows}
     fixed = number(fixed_cost, "fixed_cost")
     costs = np.array([_at_size(cost, "cost", n, participants[n]) + fixed for n in sizes])
-    served = np.array([_population(population, horizon, discount, delay, n) for n in sizes])
+    served = np.array([_population(population, horizon, discount, delay, uptake, n) for n in sizes])
     reach, rows = float(ndtri(0.5 * (1.0 + evsi.level))), {}
     for k, price in enumerate(evsi.prices):
         given = evsi.at(price)
@@ -196,7 +207,7 @@ def enbs(
                 worthwhile=float(np.mean(draws[:, j] > 0)),
                 note=row.note,
             )
-    return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes)
+    return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes, evsi.currency)
 
 
 def _draws(rows: Sequence[EvsiRow], covariance: Array, rng: np.random.Generator) -> Array:
@@ -218,11 +229,18 @@ def _at_size(value: OfSize, name: str, size: int, each: float = 1.0) -> float:
     return float(found)
 
 
-def _population(yearly: float, horizon: float | None, discount: float, delay: OfSize, size: int) -> float:
+def _population(
+    yearly: float, horizon: float | None, discount: float, delay: OfSize, uptake: OfTime, size: int
+) -> float:
     wait = _at_size(delay, "delay", size)
     if horizon is not None:
-        return people(multiplier(yearly), horizon, discount, delay=wait)
-    if wait > 0 or at_least_0(discount, "discount") > 0:
-        named = "delay" if wait > 0 else "discount"
-        raise ValueError(f"{named} needs horizon=, and population= as the number for each year.")
+        return people(multiplier(yearly), horizon, discount, delay=wait, uptake=uptake)
+    needing = {
+        "delay": wait,
+        "discount": at_least_0(discount, "discount"),
+        "uptake": 1.0 if callable(uptake) else at_least_0(uptake, "uptake"),
+    }
+    for name, value in needing.items():
+        if value > 0:
+            raise ValueError(f"{name} needs horizon=, and population= as the number for each year.")
     return multiplier(yearly)
