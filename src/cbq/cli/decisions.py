@@ -16,6 +16,7 @@ import typer
 from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
 from cbq.cli.draws import DrawnOutputs, DrawTables
+from cbq.cli.source import ProblemSource
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure, write_report
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
@@ -25,6 +26,7 @@ from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
+RATIOS = {"binomial": ("odds", "risk"), "poisson": ("rate",), "survival": ("hazard",)}  # of two arms
 STUDIES = ("binomial", "poisson", "normal", "survival")
 REPORT = "report"
 PARTS = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi")  # the names of the files in a folder
@@ -227,7 +229,8 @@ class Studied(Beside):
     )
     study: str = options.setting(
         "Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; a "
-        "rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
+        "rate), the mean of n (normal; a mean), times to events (survival; a rate of events), or what a function "
+        "simulates (path/to/file.py:function).",
         "--study",
         default="",
         metavar="NAME",
@@ -243,6 +246,13 @@ class Studied(Beside):
     )
     follow_up: str | None = options.setting("survival: censor participants after this time.", metavar="TIME")
     dropout: str = options.setting("survival: lose participants at this rate.", default="0", metavar="RATE")
+    ratio: str | None = options.setting(
+        "Run a trial of two arms of n, about a baseline and this ratio between them, the two inputs of --pars: odds "
+        "or risk (binomial), rate (poisson), or hazard (survival).",
+        metavar="NAME",
+    )
+    arms: int | None = options.whole("A study of your own: count the participants of this many groups of n.", shown="1")
+    lost: str = options.setting("Lose this share of all participants, who cost as much.", default="0", metavar="SHARE")
     cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
     fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
     population: str | None = options.setting(
@@ -253,12 +263,23 @@ class Studied(Beside):
         "Discount people in later years at this annual rate: 0.035.", default="0", metavar="RATE"
     )
     delay: str = options.setting("Wait this long for the results of the study.", default="0", metavar="YEARS")
+    uptake: str = options.setting(
+        "Let it take this long, from the results on, until all decisions follow them; their share grows steadily.",
+        default="0",
+        metavar="YEARS",
+    )
 
     def check(self) -> None:
         """Raise unless the study has exactly its own options."""
         needed = {"normal": ("--sd", self.sd), "survival": ("--follow-up", self.follow_up)}
-        if self.study not in STUDIES:
-            raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {self.study!r}.")
+        if self.study not in STUDIES and self.source is None:
+            own = "a function, path/to/file.py:function"
+            raise ValueError(f"--study must be one of {listed(STUDIES)}, or {own}, but it is {self.study!r}.")
+        if self.arms is not None and self.source is None:
+            raise ValueError("--arms is for a study of your own, a function.")
+        if self.ratio is not None and self.ratio not in RATIOS.get(self.study, ()):
+            kinds = "; ".join(f"{' or '.join(ratios)} of --study {study}" for study, ratios in RATIOS.items())
+            raise ValueError(f"--ratio must be {kinds}, but it is {self.ratio!r} of --study {self.study}.")
         for owner, (option, value) in needed.items():
             if (owner == self.study) != (value is not None):
                 raise ValueError(
@@ -268,8 +289,22 @@ class Studied(Beside):
             given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
             raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
 
+    @property
+    def source(self) -> ProblemSource | None:
+        """The file and the name of a study of the user's own, or of a function that simulates it."""
+        return ProblemSource.parse(self.study, None) if ".py" in self.study else None
+
     def read(self, draws: DrawTables) -> studies.Study:
         """The study, with its options."""
+        share, one = draws.number(self.lost, "--lost"), self._of_one_group(draws)
+        ratio = "odds" if self.ratio == "odds" else "risk"
+        study = one if self.ratio is None else studies.TwoArm(one, ratio)
+        return studies.LossToFollowUp(study, share) if share else study
+
+    def _of_one_group(self, draws: DrawTables) -> studies.Study:
+        if self.source is not None:
+            own = self.source.attribute("study")
+            return studies.as_study(own if self.arms is None else studies.Custom(own, arms=self.arms), "--study")
         lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
         if lost and self.study != "survival":
             raise ValueError("--dropout is for --study survival.")
@@ -282,7 +317,7 @@ class Studied(Beside):
 
     def terms(self, draws: DrawTables) -> dict[str, Any]:
         """The numbers of `enbs`, by its arguments; None where they are not set."""
-        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
+        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay", "uptake")
         return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
 
 
@@ -334,6 +369,8 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
       cbq evsi psa.csv --pars p_response --study binomial --sizes 20,50,100
       cbq evsi psa.csv --pars utility --study normal --sd 0.2 --wtp 20000
       cbq evsi psa.csv --pars "p_old, p_new" --study binomial --sizes 50:500:50
+      cbq evsi psa.csv --pars "p_old, odds_ratio" --study binomial --ratio odds --lost 0.1
+      cbq evsi psa.csv --pars "p, utility" --study my_trial.py:simulate --arms 2
       cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
     """
     out = studied.out

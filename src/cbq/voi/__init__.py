@@ -6,7 +6,15 @@ from cbq.voi.information import EvppiRow, EvppiTable, evppi
 from cbq.voi.money import population
 from cbq.voi.perfect import Evpi, NetBenefitRow, NetBenefitTable, evpi, net_benefits
 from cbq.voi.sample_information import EvsiRow, EvsiTable, evsi
-from cbq.voi.sampling_benefit import EnbsRow, EnbsTable, enbs
+from cbq.voi.sampling_benefit import (
+    EnbsRow,
+    EnbsTable,
+    PlannedStudy,
+    PortfolioRow,
+    PortfolioTable,
+    enbs,
+    portfolio,
+)
 from cbq.voi.submission import Acceptability, Appendix, appendix, ceac
 from cbq.voi.variance import VarianceRow, VarianceTable, evppi_variance
 
@@ -25,6 +33,9 @@ __all__ = [
     "IcerTable",
     "NetBenefitRow",
     "NetBenefitTable",
+    "PlannedStudy",
+    "PortfolioRow",
+    "PortfolioTable",
     "VarianceRow",
     "VarianceTable",
     "appendix",
@@ -38,5 +49,6 @@ __all__ = [
     "icers",
     "net_benefits",
     "population",
+    "portfolio",
     "studies",
 ]

@@ -204,7 +204,7 @@ def evsi(
     described = read_outputs(outputs, {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay})
     check_same_rows(described.table, input_table)
     names = _names(pars, input_table)
-    columns = _columns(kind, names, input_table)
+    columns = study_columns(pars, kind, input_table)
     (learned,), _ = column_sets([[*columns]], input_table)
     check_not_inputs(described, input_table, learned.members)
     values, decisions, unit = scale_net_benefits(described.values, described.decisions)
@@ -213,8 +213,7 @@ def evsi(
     columns = {name: each[order] for name, each in columns.items()}
     found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)
     learned = replace(learned, label=", ".join(names))
-    about = len([name for name in names if name not in kind.further_inputs])
-    participants = [kind.participants(size, about) for size in numbers]
+    participants = [number_of_participants(pars, kind, input_table, size) for size in numbers]
     rows, covariance = _rows(learned, numbers, participants, found, (values, decisions, unit), level)
     return EvsiTable(rows, level, covariance, _notes(kind, found, described.notes))
 
@@ -350,8 +349,15 @@ def _names(pars: Any, inputs: ColumnTable) -> list[str]:
     return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
 
 
-def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
+def number_of_participants(pars: Any, study: Any, inputs: ColumnTable, size: int) -> float:
+    """The number of participants of a study of this size of the inputs `pars`."""
+    kind = as_study(study)
+    return kind.participants(size, len([name for name in _names(pars, inputs) if name not in kind.further_inputs]))
+
+
+def study_columns(pars: Any, study: Any, inputs: ColumnTable) -> dict[str, Array]:
     """The inputs (n,) that the study is about, and the further inputs that it depends on."""
+    study, names = as_study(study), _names(pars, inputs)
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
         raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")
