@@ -29,7 +29,7 @@ from cbq.voi.pages import appendix_page, study_page, table_page
 RATIOS = {"binomial": ("odds", "risk"), "poisson": ("rate",), "survival": ("hazard",)}  # of two arms
 STUDIES = ("binomial", "poisson", "normal", "survival")
 REPORT = "report"
-PARTS = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi")  # the names of the files in a folder
+PARTS = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi", "tornado")  # the names of the files in a folder
 
 
 CHARTS, REPORTS = ("png", "svg", "pdf"), ("html", "docx", "pdf")

@@ -16,6 +16,7 @@ from cbq.voi.sampling_benefit import (
     portfolio,
 )
 from cbq.voi.submission import Acceptability, Appendix, appendix, ceac
+from cbq.voi.tornado import TornadoRow, TornadoTable, tornado
 from cbq.voi.variance import VarianceRow, VarianceTable, evppi_variance
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "PlannedStudy",
     "PortfolioRow",
     "PortfolioTable",
+    "TornadoRow",
+    "TornadoTable",
     "VarianceRow",
     "VarianceTable",
     "appendix",
@@ -51,4 +54,5 @@ __all__ = [
     "population",
     "portfolio",
     "studies",
+    "tornado",
 ]

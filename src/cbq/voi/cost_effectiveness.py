@@ -389,7 +389,8 @@ def ce_plane(
     level = between_0_and_1(level, "level")
     price = None if willingness_to_pay is None else slope_of_line(willingness_to_pay, "willingness_to_pay")
     draws = EffectsAndCosts.read(outputs, effects, costs, decisions)
-    r = _reference(reference, draws)
+    cheapest = int(np.argmin(np.mean(draws.costs, axis=0)))
+    r = cheapest if reference is None else decision_position(reference, draws.names, "reference")
     others = [d for d in range(len(draws.names)) if d != r]
     more, dearer = (each[:, others] - each[:, [r]] for each in (draws.effects, draws.costs))
     names = tuple(draws.names[d] for d in others)
@@ -410,12 +411,11 @@ def correlation(x: Array, y: Array) -> float:
     return float(np.clip(a @ b / sizes, -1.0, 1.0)) if sizes > 0 else 0.0
 
 
-def _reference(given: Any, draws: EffectsAndCosts) -> int:
-    if given is None:
-        return int(np.argmin(np.mean(draws.costs, axis=0)))
-    if isinstance(given, str) and given in draws.names:
-        return draws.names.index(given)
-    if is_whole(given, 0, len(draws.names) - 1):
+def decision_position(given: Any, names: Sequence[str], argument: str) -> int:
+    """The position of a decision that is given by its name or its position."""
+    if isinstance(given, str) and given in names:
+        return [*names].index(given)
+    if is_whole(given, 0, len(names) - 1):
         return int(given)
-    hint = did_you_mean(given, draws.names, "decisions") if isinstance(given, str) else listed(draws.names)
-    raise ValueError(f"reference must be a decision, by name or position, but it is {shown(given)}: {hint}")
+    hint = did_you_mean(given, names, "decisions") if isinstance(given, str) else listed(names)
+    raise ValueError(f"{argument} must be a decision, by name or position, but it is {shown(given)}: {hint}")

@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from cbq.voi.sample_information import EvsiTable
     from cbq.voi.sampling_benefit import EnbsTable
     from cbq.voi.submission import Acceptability
+    from cbq.voi.tornado import TornadoTable
     from cbq.voi.variance import VarianceTable
 
 Kind = Literal["bars", "lines", "map"]
 WIDTH, FRAME_HEIGHT, BAR_HEIGHT = 6.4, 1.1, 0.36  # in inches
+BAR_WIDTH = 10.0  # of a tornado, in points
 MAP_FRAME, CELL = 2.4, 0.46  # in inches
 MARKERS_BELOW = 12  # points on a line
 MOST, MOST_LINES = 20, 8  # sets that are drawn unless more are asked for
@@ -293,6 +295,23 @@ def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
     columns = [np.ravel(each) for each in (found.willingness_to_pay, found.estimate, *found.interval(level))]  # type: ignore[arg-type]
     order = np.argsort(columns[0])
     return tuple(column[order] for column in columns)
+
+
+def tornado_figure(table: TornadoTable) -> Figure:
+    """A bar for each input from its low (blue) over the average to its high value (orange), the longest on top."""
+    rows, marks = table.rows[:MOST], []
+    for j, row in enumerate(rows):
+        for value, colour, label in ((row.at_low, BLUE, "low value"), (row.at_high, ORANGE, "high value")):
+            bar = Line([table.average, value], [j, j], label * (j == 0), colour, width=BAR_WIDTH)
+            marks.append(bar)
+    marks += [Rule(table.average, "x", "average", INK, "solid", 1.0), Rule(0.0, "x", "", GREY, "dashed", 1.0)]
+    what = f"net benefit of {table.decision} less {table.reference}"
+    rest = len(table.rows) - len(rows)
+    label = plain(unit(what, table.currency)) + f"\n{rest} more inputs, with shorter bars, are not drawn" * bool(rest)
+    names, ends = [plain(row.pars) for row in rows], [0.0, *(v for row in rows for v in (row.at_low, row.at_high))]
+    margin = 0.04 * (max(ends) - min(ends)) or 1.0
+    x = Axis(label, limits=(min(ends) - margin, max(ends) + margin))
+    return Figure([[Panel(marks, x, Axis(names=names))]], (WIDTH, FRAME_HEIGHT + BAR_HEIGHT * len(names)))
 
 
 # Studies

@@ -30,6 +30,7 @@ from cbq.report import (
 )
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, number_text
 from cbq.voi.figures import (
+    MOST,
     PAIRS_FOR_MAP,
     PRICE,
     acceptability_figure,
@@ -42,6 +43,7 @@ from cbq.voi.figures import (
     largest_sets,
     losses_figure,
     plane_figure,
+    tornado_figure,
     values_figure,
 )
 from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
@@ -50,6 +52,7 @@ from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable
 from cbq.voi.submission import Acceptability, Appendix
+from cbq.voi.tornado import TornadoTable
 
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
@@ -291,7 +294,26 @@ def _sections(found: Appendix) -> Iterator[Section]:
     yield Section("The value of perfect information", _perfect(found.evpi, found.ceac.level, found.line))
     if found.evppi is not None:
         yield Section("The value of learning inputs", _values(found.evppi, found.line))
+    if found.tornado is not None:
+        yield Section("Which inputs move the decision", _tornado(found.tornado))
+    if found.evppi is not None:
         yield Section("How it was computed", _method(found.evppi))
+
+
+def _tornado(found: TornadoTable) -> Html:
+    low, high = (f"{100 * share:g}%" for share in found.between)
+    words = (
+        f"The expected net benefit of {found.decision} less that of {found.reference}{at_price(found.rows[0])}, "
+        f"{money(found.average)} on average, given that one input is low or high, while all others vary. Where a bar "
+        f"crosses 0, the input alone changes which of the two is better."
+    )
+    caption = f"Each input at the values that {low} and {high} of the draws are below, with the best decision there."
+    drawn = figure_html(
+        tornado_figure(found).panels,
+        "A bar for each input, the longest on top.",
+        height=60 + 26 * len(found.rows[:MOST]),
+    )
+    return joined([paragraph(words), drawn, part_of(found, caption)])
 
 
 def _ratios(found: IcerTable) -> list[Html]:

@@ -15,10 +15,11 @@ from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
-from cbq.voi.information import EvppiTable, evppi
+from cbq.voi.information import EvppiTable, evppi, inputs_of
 from cbq.voi.money import InCurrency, currency_note, nearest_price
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
 from cbq.voi.perfect import Evpi, NetBenefitTable, evpi, net_benefits
+from cbq.voi.tornado import TornadoTable, numeric_inputs, tornado
 
 AnyTable = TypeVar("AnyTable", EvppiTable, NetBenefitTable)
 TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
@@ -162,7 +163,7 @@ class Appendix:
 
     icers, plane : None if the outputs are net benefits, which do not tell effects from costs.
     net_benefits, ceac, evpi : at each willingness to pay.
-    evppi : None if there are no inputs to value.
+    evppi : None if there are no inputs to value. tornado : at one willingness to pay; None without inputs of numbers.
 
     Examples
     --------
@@ -180,6 +181,7 @@ class Appendix:
     ceac: Acceptability
     evpi: Evpi
     evppi: EvppiTable | None = None
+    tornado: TornadoTable | None = None
 
     @property
     def line(self) -> float | None:
@@ -219,6 +221,7 @@ class Appendix:
             "Probability of being best (CEAC)": self.ceac,
             "Expected value of perfect information (EVPI)": self.evpi,
             "Expected value of partial perfect information (EVPPI)": at_line(self.evppi, self.line),
+            "Tornado": self.tornado,
         }
         return "\n\n".join(f"{name}\n{part}" for name, part in parts.items() if part is not None)
 
@@ -289,8 +292,13 @@ def appendix(
         table = icers(outputs, **given, decisions=decisions, level=level)
         plane = ce_plane(outputs, **given, decisions=decisions, willingness_to_pay=at, reference=reference, level=level)
     perfect = evpi(outputs, **priced)  # type: ignore[arg-type]
-    partial = None
+    benefits = net_benefits(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
+    partial = bars = None
     if inputs is not None:
         partial = evppi(outputs, inputs, pars, **priced, level=level, rng=seed)  # type: ignore[arg-type]
-    benefits = net_benefits(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
-    return Appendix(table, plane, benefits, accepted, perfect, partial)
+        single = numeric_inputs(inputs, [name for row in partial.rows for name in inputs_of(row)])
+        best = next(row.decision for row in benefits.at(at) if row.chosen)
+        against = None if plane is None or plane.reference == best else plane.reference
+        at_one = {**given, "willingness_to_pay": at, "decisions": decisions, "reference": against, "rng": seed}
+        bars = tornado(outputs, inputs, single, **at_one) if single else None  # type: ignore[arg-type]
+    return Appendix(table, plane, benefits, accepted, perfect, partial, bars)
