@@ -119,13 +119,14 @@ def chart_png(chart: Mapping[str, Any]) -> bytes:
 
 def _panel(chart: Mapping[str, Any]) -> Panel:
     """The panel that `figure_html` described."""
-    axes = []
-    for along in "xy":
-        given = dict(chart[along])
-        texts = {"label": plain(given["label"]), "names": [plain(name) for name in given["names"]]}
-        limits = tuple(given.pop("ends"))
-        axes.append(Axis(**given | texts | {"limits": limits}))
-    return Panel([_mark(each) for each in chart["marks"]], *axes, plain(chart["title"]))
+    marks = [_mark(each) for each in chart["marks"]]
+    return Panel(marks, _axis(chart["x"]), _axis(chart["y"]), plain(chart["title"]))
+
+
+def _axis(given: Mapping[str, Any]) -> Axis:
+    texts = {"label": plain(given["label"]), "names": [plain(name) for name in given["names"]]}
+    known = {each.name: given[each.name] for each in fields(Axis)}
+    return Axis(**known | texts | {"limits": tuple(given["ends"])})
 
 
 def _mark(given: Mapping[str, Any]) -> Mark:

@@ -241,8 +241,8 @@ def losses_figure(table: NetBenefitTable) -> Figure:
     for d, name in enumerate(names):
         some = [row for row in rows if row.decision == name]
         marks += _line([row.willingness_to_pay for row in some], ends(some), name, d)
-    lowest = [min(row.loss for row in table.at(price)) for price in sorted(table.prices)]  # type: ignore[type-var]
-    marks.append(Line(sorted(table.prices), lowest, "EVPI", INK, "dashed"))  # type: ignore[type-var]
+    chosen = [row for row in rows if row.chosen]
+    marks.append(Line([row.willingness_to_pay for row in chosen], [row.loss for row in chosen], "EVPI", INK, "dashed"))
     y = Axis(f"{label}, {100 * table.level:.4g}% bands", zero=True)
     return Figure([[Panel(marks, Axis(unit(PRICE, table.currency)), y)]])
 
@@ -299,7 +299,7 @@ def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
 
 def tornado_figure(table: TornadoTable) -> Figure:
     """A bar for each input from its low (blue) over the average to its high value (orange), the longest on top."""
-    rows, marks = table.rows[:MOST], []
+    rows, marks = table.rows[:MOST], list[Any]()
     for j, row in enumerate(rows):
         for value, colour, label in ((row.at_low, BLUE, "low value"), (row.at_high, ORANGE, "high value")):
             bar = Line([table.average, value], [j, j], label * (j == 0), colour, width=BAR_WIDTH)

@@ -136,10 +136,9 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
     By default at the one where the largest EVPPI is.
     """
     price = nearest_price(found.prices, found.largest(1)[0].willingness_to_pay or 0.0 if at is None else at)
-    first, others = (
-        replace(found, rows=rows).largest(len(rows)) if rows else []
-        for rows in (found.at(price), [row for row in found.rows if row.willingness_to_pay != price])
-    )
+    ordered = found.largest(len(found.rows))
+    first = [row for row in ordered if row.willingness_to_pay == price]
+    others = [row for row in ordered if row.willingness_to_pay != price]
     parts = [paragraph(_best_set(found, first[0])), *map(paragraph, _small_sets(found, first))]
     caption = f"{unit('EVPPI', found.currency)} with {100 * found.level:.4g}% intervals, the largest first."
     if len(found.prices) == 1:
@@ -162,7 +161,8 @@ def _best_set(found: EvppiTable, best: EvppiRow) -> str:
     if best.evpi > 0:
         reach = float(ndtri(0.5 + 0.5 * found.level))
         low, high = (min(max(best.share + sign * reach * best.share_se, 0.0), 1.0) for sign in (-1, 1))
-        left = _interval(*(max(best.remaining + sign * reach * best.remaining_se, 0.0) for sign in (-1, 0, 1)))
+        ends = [max(best.remaining + sign * reach * best.remaining_se, 0.0) for sign in (-1, 1)]
+        left = _interval(ends[0], best.remaining, ends[1])
         share = (
             f", which is {best.share:.1%} ({low:.1%} to {high:.1%}) of EVPI, {money(best.evpi)}; all other inputs "
             f"together could add {left}"
@@ -402,9 +402,10 @@ def _perfect(found: Evpi, level: float, line: float | None) -> Html:
     if found.willingness_to_pay is None:
         value, low, high = (float(np.ravel(each)[0]) for each in (found.estimate, *found.interval(level)))
         return joined([paragraph(words), facts({"EVPI": _interval(low, value, high, found.currency)})])
-    prices, value, low, high = evpi_curve(found, level)
+    prices, *columns = evpi_curve(found, level)
     i = _place(prices, line)
-    here = f"At a willingness to pay of {prices[i]:g} it is {_interval(low[i], value[i], high[i], found.currency)}."
+    value, low, high = (float(column[i]) for column in columns)
+    here = f"At a willingness to pay of {prices[i]:g} it is {_interval(low, value, high, found.currency)}."
     if len(prices) == 1:
         return joined([paragraph(f"{words} {here}")])
     caption = f"{unit('EVPI', found.currency)} {found.per} with {100 * level:.4g}% bands."

@@ -285,19 +285,15 @@ def net_benefits(
     given = draws.decisions.willingness_to_pay
     prices: list[float | None] = [None] if given is None else [*np.ravel(given).tolist()]
     rows = []
-    for price, weights in zip(prices, draws.decisions.weights, strict=True):
+    for price, weights, (differences, _) in zip(prices, draws.decisions.weights, draws.benefits(), strict=True):
         benefits = draws.values @ weights.T
-        loss = np.max(benefits, axis=1, keepdims=True) - benefits
-        mean, expected = (draws.unit * np.mean(each, axis=0) for each in (benefits, loss))
-        errors = [
-            draws.unit * np.std(each, axis=0, ddof=1) / np.sqrt(effective_sizes(each, benefits))
-            for each in (benefits, loss)
-        ]
-        low, high = draws.unit * np.quantile(benefits, [tail, 1.0 - tail], axis=0)
-        columns = np.array([mean, errors[0], low, high, expected, errors[1]]).T.tolist()
-        best = int(np.argmax(mean))
-        rows += [
-            NetBenefitRow(name, price, *values, d == best)
-            for d, (name, values) in enumerate(zip(draws.names, columns, strict=True))
-        ]
+        loss = np.max(differences, axis=1, keepdims=True) - differences
+        best = int(np.argmax(np.mean(differences, axis=0)))
+        low, high = np.quantile(benefits, [tail, 1.0 - tail], axis=0)
+        columns = {"net_benefit": np.mean(benefits, axis=0), "lower": low, "upper": high, "loss": np.mean(loss, axis=0)}
+        for name, each in (("se", benefits), ("loss_se", loss)):
+            columns[name] = np.std(each, axis=0, ddof=1) / np.sqrt(effective_sizes(each, benefits))
+        for d, decision in enumerate(draws.names):
+            values: dict[str, Any] = {name: float(draws.unit * column[d]) for name, column in columns.items()}
+            rows.append(NetBenefitRow(decision, price, **values, chosen=d == best))
     return NetBenefitTable(tuple(rows), len(draws.values), level, draws.notes)

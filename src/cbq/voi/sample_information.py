@@ -34,7 +34,7 @@ from cbq.voi.sets import (
     informative,
     row_order,
 )
-from cbq.voi.studies import Study, as_study
+from cbq.voi.studies import Columns, Study, as_study
 
 MAX_SIZES, MAX_SIZE = 1000, 10**9
 MAX_FITS = 10  # sizes whose summaries are regressed on
@@ -213,7 +213,7 @@ def evsi(
     columns = {name: each[order] for name, each in columns.items()}
     found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)
     learned = replace(learned, label=", ".join(names))
-    participants = [number_of_participants(pars, kind, input_table, size) for size in numbers]
+    participants = [number_of_participants(columns, kind, size) for size in numbers]
     rows, covariance = _rows(learned, numbers, participants, found, (values, decisions, unit), level)
     return EvsiTable(rows, level, covariance, _notes(kind, found, described.notes))
 
@@ -339,25 +339,24 @@ def _sizes(sizes: Any) -> list[int]:
     return sorted({int(each) for each in given})
 
 
-def _names(pars: Any, inputs: ColumnTable) -> list[str]:
+def _names(pars: Any, inputs: ColumnTable, what: str = "pars") -> list[str]:
     """The names of the inputs that the study is about, which are one set."""
     several = [pars] if isinstance(pars, str | int | np.integer) and not isinstance(pars, bool) else pars
     if is_list(several) and len(several) == 1 and is_list(several[0]):
         several = several[0]
     if not is_list(several) or not len(several):
-        raise TypeError(f"pars must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
-    return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
+        raise TypeError(f"{what} must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
+    return [inputs.names[i] for i in positions(several, inputs.names, what)]
 
 
-def number_of_participants(pars: Any, study: Any, inputs: ColumnTable, size: int) -> float:
-    """The number of participants of a study of this size of the inputs `pars`."""
-    kind = as_study(study)
-    return kind.participants(size, len([name for name in _names(pars, inputs) if name not in kind.further_inputs]))
+def number_of_participants(columns: Columns, study: Study, size: int) -> float:
+    """The number of participants of a study of this size, of these columns."""
+    return study.participants(size, len([name for name in columns if name not in study.further_inputs]))
 
 
-def study_columns(pars: Any, study: Any, inputs: ColumnTable) -> dict[str, Array]:
+def study_columns(pars: Any, study: Study, inputs: ColumnTable, what: str = "pars") -> dict[str, Array]:
     """The inputs (n,) that the study is about, and the further inputs that it depends on."""
-    study, names = as_study(study), _names(pars, inputs)
+    names = _names(pars, inputs, what)
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
         raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")

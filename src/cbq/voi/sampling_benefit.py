@@ -276,6 +276,8 @@ class PlannedStudy:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.pars, str | int | list | tuple):
+            raise TypeError(f"pars must be the name of an input, or a list of names, but it is {shown(self.pars)}.")
         as_study(self.study)
         whole(self.size, "size", 1)
         at_least_0(self.cost, "cost")
@@ -390,8 +392,12 @@ def portfolio(
     random, table = generator(rng), ColumnTable.of(inputs, "inputs")
     results: dict[str, Array] = {}
     columns_of: dict[str, list[str]] = {}
+    participants: dict[str, float] = {}
     for name, plan in studies.items():
-        (summary,) = as_study(plan.study).summaries(study_columns(plan.pars, plan.study, table), [plan.size], random)
+        study, what = as_study(plan.study), f"pars of {name!r} in studies, columns of inputs,"
+        columns = study_columns(plan.pars, study, table, what)
+        participants[name] = number_of_participants(columns, study, plan.size)
+        (summary,) = study.summaries(columns, [plan.size], random)
         own = {f"{name}: result {j + 1}": column for j, column in enumerate(summary.T)}
         results, columns_of = results | own, columns_of | {name: [*own]}
     subsets = [names for k in range(1, len(studies) + 1) for names in combinations(studies, k)]
@@ -403,8 +409,15 @@ def portfolio(
     for row in found.rows:
         plans = [studies[name] for name in by_label[row.pars]]
         cost, value = sum(plan.cost for plan in plans), served * row.evppi
-        people_in = sum(number_of_participants(plan.pars, plan.study, table, plan.size) for plan in plans)
-        ends = (served * each for each in (row.se, row.lower, row.upper))
-        price = row.willingness_to_pay
-        rows.append(PortfolioRow(row.pars, price, people_in, value, *ends, cost, value - cost, row.n, row.note))
+        known = {"willingness_to_pay": row.willingness_to_pay, "n": row.n, "note": row.note}
+        money_of = {"evsi": value, "cost": cost, "enbs": value - cost}
+        money_of |= {name: served * getattr(row, name) for name in ("se", "lower", "upper")}
+        rows.append(
+            PortfolioRow(
+                studies=row.pars,
+                participants=sum(participants[name] for name in by_label[row.pars]),
+                **known,
+                **money_of,
+            )
+        )
     return PortfolioTable(tuple(rows), found.level, (population_note(served),))

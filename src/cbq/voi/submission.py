@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
 from cbq.voi.perfect import Evpi, NetBenefitTable, evpi, net_benefits
 from cbq.voi.tornado import TornadoTable, numeric_inputs, tornado
 
-AnyTable = TypeVar("AnyTable", EvppiTable, NetBenefitTable)
 TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
 
 
@@ -228,7 +227,7 @@ class Appendix:
     __repr__ = __str__
 
 
-def at_line(table: AnyTable | None, line: float | None) -> AnyTable | None:
+def at_line(table: Any, line: float | None) -> Any:
     """The rows of a table at the willingness to pay that is nearest to the line, with a note on the others."""
     if table is None or line is None:
         return table
