@@ -114,12 +114,13 @@ class Tables:
     def check(self, out: Path | None, engine: str = "numpy") -> None:
         """Raise if options are bad or results would overwrite the draws, before the files are read."""
         options.check(self.level, None if out is None else out.absolute().parent, engine)
+        _ = self.suffixes
         if out is not None:
             _check_out(out, self)
 
     @property
     def suffixes(self) -> tuple[list[str], list[str]]:
-        """The suffixes of charts and of reports."""
+        """The suffixes of charts and of reports; raise if they are unknown."""
         return _kinds(self.charts, "--charts", CHARTS), _kinds(self.reports, "--reports", REPORTS)
 
     def in_currency(self, result: AnyResult) -> AnyResult:
@@ -444,7 +445,7 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     """
     out = submission.out
     options.check(tables.level, None if out is None else out.absolute().parent, tables.engine)
-    _ = tables.suffixes  # raises
+    _ = tables.suffixes
     for file in tables.files:
         if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
