@@ -588,6 +588,17 @@ def test_participants_of_all_arms_of_a_custom_study_count():
         studies.Custom(lambda row, n, rng: 0.0, arms=0)
 
 
+def test_a_weak_study_of_informative_inputs_is_not_worth_nothing():
+    """The results of few participants explain too little of noisy net benefits to show that they matter; inputs do."""
+    truth, scores = two_arm_evsi(5), []
+    for seed in range(4):
+        outputs, inputs = two_arm_table(2000, 50 + seed)
+        noisy = outputs["new"] + np.random.default_rng(seed).normal(0, 4.0, 2000)
+        (row,) = cbq.evsi(outputs | {"new": noisy}, inputs, ["p", "ratio"], studies.TwoArm(ratio="odds"), [5]).rows
+        scores.append((row.evsi - truth) / row.se)
+    assert np.max(np.abs(scores)) < 4
+
+
 # --- parts of studies, and several studies together
 
 
@@ -692,7 +703,9 @@ def test_bad_portfolios_are_refused():
 def test_a_best_size_at_the_end_of_the_table_is_said_to_be_so():
     outputs, inputs, _ = planned()
     found = cbq.evsi(outputs, inputs, "a", studies.Normal(3.0), sizes=[5, 10, 20])
-    assert "; it is the largest size of the table, and larger" in cbq.enbs(found, cost=0.001, population=1000).in_words()
+    assert (
+        "; it is the largest size of the table, and larger" in cbq.enbs(found, cost=0.001, population=1000).in_words()
+    )
     assert "; it is the smallest size of the table, and smaller" in cbq.enbs(found, cost=20, population=1000).in_words()
     inside = cbq.enbs(found, cost=lambda n: abs(n - 10) * 1e6, population=1e6)
     assert inside.best().size == 10

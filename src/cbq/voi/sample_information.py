@@ -241,10 +241,14 @@ def _values(
     summaries = study.summaries(columns, fitted, np.random.default_rng([seed, 1]))
     given = [_informative_columns(each, size) for each, size in zip(summaries, fitted, strict=True)]
 
-    def value(learned: Array) -> SetValue:
-        return analyse(contrasts, learned, np.random.default_rng(seed), rows) if learned.shape[1] else nothing
+    inputs = analyse(contrasts, known, np.random.default_rng(seed), rows)
 
-    *found, inputs = in_pool(value, [*given, known])
+    def value(learned: Array) -> SetValue:
+        # If the net benefits depend on the inputs, they depend on the results of every study of them, however weakly.
+        random = np.random.default_rng(seed)
+        return analyse(contrasts, learned, random, rows, inputs.uninformative) if learned.shape[1] else nothing
+
+    found = in_pool(value, given)
     method = FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES
     return _Values(between_sizes(fitted, found, sizes), inputs, method)
 
