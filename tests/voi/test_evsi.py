@@ -690,6 +690,13 @@ def test_a_portfolio_against_closed_forms():
     assert table.best().studies == "cohort"
 
 
+def test_results_do_not_repeat_the_random_numbers_of_a_table_with_the_same_seed():
+    gain = np.random.default_rng(0).normal(size=400)
+    plans = {"noise": cbq.voi.PlannedStudy("constant", studies.Normal(1.0), 5)}
+    table = cbq.voi.portfolio({"old": 0 * gain, "new": gain}, {"constant": 0 * gain}, plans, population=1, rng=0)
+    assert table.rows[0].evsi < 0.02  # EVPI is about 0.4
+
+
 def test_bad_portfolios_are_refused():
     outputs, inputs, plans = planned()
     with pytest.raises(TypeError, match="studies must be a mapping from 1 to 6 names"):

@@ -389,21 +389,22 @@ def portfolio(
         if not isinstance(name, str) or not isinstance(plan, PlannedStudy):
             raise TypeError(f"studies must map names to cbq.voi.PlannedStudy, but {shown(name)} has {shown(plan)}.")
     served = _population(population, horizon, discount, delay, uptake, 1)
-    random, table = generator(rng), ColumnTable.of(inputs, "inputs")
+    seed, table = int(generator(rng).integers(2**62)), ColumnTable.of(inputs, "inputs")
     results: dict[str, Array] = {}
     columns_of: dict[str, list[str]] = {}
     participants: dict[str, float] = {}
-    for name, plan in studies.items():
+    for i, (name, plan) in enumerate(studies.items()):
         study, what = as_study(plan.study), f"pars of {name!r} in studies, columns of inputs,"
         columns = study_columns(plan.pars, study, table, what)
         participants[name] = number_of_participants(columns, study, plan.size)
-        (summary,) = study.summaries(columns, [plan.size], random)
+        # Numbers of their own: a table that was drawn with the same seed must not repeat them.
+        (summary,) = study.summaries(columns, [plan.size], np.random.default_rng([seed, i]))
         own = {f"{name}: result {j + 1}": column for j, column in enumerate(summary.T)}
         results, columns_of = results | own, columns_of | {name: [*own]}
     subsets = [names for k in range(1, len(studies) + 1) for names in combinations(studies, k)]
     sets = {" + ".join(names): [column for name in names for column in columns_of[name]] for names in subsets}
     options: dict[str, Any] = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    found = evppi(outputs, results, sets, **options, level=level, rng=random)
+    found = evppi(outputs, results, sets, **options, level=level, rng=seed)
     by_label = dict(zip(sets, subsets, strict=True))
     rows = []
     for row in found.rows:
