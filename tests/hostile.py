@@ -302,6 +302,10 @@ def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
 
 
+def planned() -> voi.PlannedStudy:
+    return voi.PlannedStudy("a", voi.studies.Normal(2.0), 20, cost=1.0)
+
+
 def study_value() -> voi.EvsiTable:
     return cbq.evsi(**psa_table(), pars="a", study=voi.studies.Normal(2.0), sizes=[5, 20])
 
@@ -410,6 +414,10 @@ VALID: dict[str, Callable[[], Any]] = {
     "incidence": lambda: 100.0,
     "horizon": lambda: 10.0,
     "sd": lambda: 2.0,
+    "currency": lambda: "EUR",
+    "end_points": lambda: [voi.studies.Normal(2.0)],
+    "lost": lambda: 0.1,
+    "studies": lambda: {"trial": planned()},
     "follow_up": lambda: 3.0,
     "arms": lambda: ["binomial", "poisson"],
     "simulate": lambda: raises,
@@ -558,6 +566,9 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Appendix": lambda: voi.appendix(psa_table()["outputs"]),
     "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
     "IcerTable": lambda: voi.icers(effects_and_costs()),
+    "NetBenefitTable": lambda: voi.net_benefits(psa_table()["outputs"]),
+    "TornadoTable": lambda: voi.tornado(**psa_table(), pars=["a"]),
+    "PortfolioTable": lambda: voi.portfolio(**psa_table(), studies={"trial": planned()}, population=10.0),
     "VarianceTable": lambda: voi.evppi_variance(**psa_table(), pars=[["a"]]),
     "Sensitivity": lambda: cbq.sensitivity(psa_table()["outputs"], inputs=psa_table()["inputs"]),
     "EvsiTable": study_value,
@@ -575,6 +586,12 @@ RESULTS = (
     "Appendix",
     "CePlane",
     "EnbsRow",
+    "NetBenefitRow",
+    "NetBenefitTable",
+    "PortfolioRow",
+    "PortfolioTable",
+    "TornadoRow",
+    "TornadoTable",
     "EnbsTable",
     "Evpi",
     "Evppi",

@@ -232,8 +232,8 @@ def tell(resumed: Resumed, telling: Telling) -> None:
       cbq tell run.sqlite results.csv
     """
     table = read_sheet(telling.results, telling.sheet, telling.header_row)
-    if table.remark:
-        typer.echo(f"{table.remark}.", err=True)
+    for remark in table.remarks:
+        typer.echo(f"{remark}.", err=True)
     with _opened(resumed, telling.on_change, options.seconds(telling.wait, "--wait")) as opened:
         session = opened.session
         before = session.n_told
