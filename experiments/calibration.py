@@ -151,5 +151,6 @@ EXPERIMENT = Experiment(
     caption="**Coverage over the level of intervals**, for four sizes N = T on the four problems. Curves above the "
     "diagonal are under-confident, those below over-confident. Shares of 100 test thetas, as means over {seeds} seeds "
     "({few} for Auto with many points), with bands of one standard error. Upper row: the paper's recipe; dashed, on "
-    "butterfly: with its Stein kernel, on sir: with a Stein kernel of log x. Lower rows: ours; Auto is left out where MOBQ would take minutes.",
+    "butterfly: with its Stein kernel, on sir: with a Stein kernel of log x. Lower rows: ours; Auto is left out where "
+    "MOBQ would take minutes.",
 )

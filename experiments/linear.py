@@ -315,8 +315,8 @@ EXPERIMENTS: Sequence[Experiment] = (
         score_methods,
         draw_appendix,
         verdict_of_appendix,
-        caption="**linear, d = 2, the paper's methods alone.** RMSE of I at 200 test thetas from Q for two f: over T at "
-        f"three N, and over N at three T. {BANDS}",
+        caption="**linear, d = 2, the paper's methods alone.** RMSE of I at 200 test thetas from Q for two f: over T "
+        f"at three N, and over N at three T. {BANDS}",
     ),
     Experiment(
         "linear-d",

@@ -93,8 +93,8 @@ EXPERIMENT = Experiment(
     version=4,
     caption="**One Gaussian process on all points (MOBQ) beside two stages (CBQ).** RMSE of I above, seconds of a fit "
     "on one core below, over N at the T of the paper: 50, 20 and 50. MOBQ searches for its lengthscales; with the "
-    "paper's kernel, lengthscale and nugget (linear and butterfly) its time is that of one factorisation; on health the "
-    "kernel acts on the whitened inputs of each treatment, and lengthscales are fitted. The Nystrom variant has 500 "
-    "landmarks. "
+    "paper's kernel, lengthscale and nugget (linear and butterfly) its time is that of one factorisation; on health "
+    "the kernel acts on the whitened inputs of each treatment, and lengthscales are fitted. The Nystrom variant has "
+    "500 landmarks. "
     f"{GREY_LINE} {BANDS}",
 )
