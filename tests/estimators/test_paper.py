@@ -611,7 +611,7 @@ def test_the_command_line_takes_the_kernels_of_the_paper_for_its_problems():
     samples, new = problem.collect(30, 30, rng=0), problem.prior.sample(200, 100)
     mean = create("paper", "health").fit(samples).predict(new)
     assert_array_equal(mean, cbq.CBQ.paper.for_problem("health").fit(samples).predict(new))
-    with pytest.warns(cbq.FitWarning, match="kernel: RBF"):
+    with pytest.warns(cbq.FitWarning, match=r"kernel: RBF"):
         raw = cbq.CBQ.paper(RBF()).fit(samples).predict(new)
     error, other = (np.sqrt(np.mean((each - problem.exact(new)) ** 2)) for each in (mean, raw))
     assert error < 0.2 * other

@@ -154,5 +154,5 @@ def test_functions_that_return_other_shapes_are_refused(samples):
     with pytest.raises(ValueError, match="the result of mean_theta must be finite"):
         PriorMean(cbq.CBQ(), mean_theta=lambda theta: np.full(len(theta), np.nan)).fit(samples)
     wide = cbq.Problem(lambda x, theta: x[:, 0], lambda t: Gaussian(np.full(4, t[0]), std=1.0), Uniform(1.0, 2.0))
-    with pytest.raises(ValueError, match="could not be computed.* Pass integral="):
+    with pytest.raises(ValueError, match=r"could not be computed.* Pass integral="):
         PriorMean(cbq.LSMC(), lambda x, theta: x[:, 1]).fit(wide.collect(6, 10, rng=0))

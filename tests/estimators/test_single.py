@@ -64,7 +64,7 @@ def test_equal_values_do_not_show_how_f_varies():
     ("x", "values"), [(X, f(X)[:-1]), (X[None, :, None], f(X)), ([1.0], [2.0]), (X, f(X)[:, None, None])]
 )
 def test_shapes_that_do_not_match_are_refused(x, values):
-    with pytest.raises(ValueError, match="x has shape .* and f .*, but they must be"):
+    with pytest.raises(ValueError, match=r"x has shape .* and f .*, but they must be"):
         cbq.BQ().fit(x, values, Gaussian(0.0, std=1.0))
 
 

@@ -42,7 +42,8 @@ class PriorMean(Estimator["PriorMeanFit"]):
     --------
     >>> problem = cbq.problems.get("butterfly")
     >>> samples = problem.collect(T=12, N=20, rng=0)
-    >>> method = cbq.PriorMean(cbq.CBQ(), mean_x=lambda x, theta: 0.1 * x[:, 0], integral=lambda theta: 0.1 * theta[:, 0])
+    >>> mean_x, integral = lambda x, theta: 0.1 * x[:, 0], lambda theta: 0.1 * theta[:, 0]
+    >>> method = cbq.PriorMean(cbq.CBQ(), mean_x, integral=integral)
     >>> method.fit(samples).predict([100.0]).shape  # E X = theta here
     (1,)
     """
