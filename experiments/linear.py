@@ -243,8 +243,8 @@ def verdict(table: ResultTable) -> str:
     ]
     best = fixed.where(f="square").middle("rmse", method="CBQ.paper", T=middle, N=middle)
     for name in LARGE_METHODS:
-        other = large.middle("rmse", method=name, f="square")
-        outcome = best <= SIMILAR * other if best > 0 and other > 0 else None
+        theirs_large = large.middle("rmse", method=name, f="square")
+        outcome = best <= SIMILAR * theirs_large if best > 0 and theirs_large > 0 else None
         lines.append(ruling(f"comparable with {name} at N = T = 1000, with far fewer points", outcome))
     lines.append(
         ruling("it falls faster, and at first more in N than in T", _falls_faster(fixed.where(f="square"), middle))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cbq import Samples
 from cbq.estimators import PaperCBQ
 from cbq.kernels import Matern
 from experiments.analysis import ResultTable, Row, ruling, slope_of_medians, slope_text
@@ -81,7 +82,9 @@ def run(cell: Cell, seed: int) -> list[Row]:
     nu, over_n = options["nu"], options["sweep"] == "N"
     nu_x, nu_theta = (nu, max(SMOOTHNESS)) if over_n else (max(SMOOTHNESS), nu)
     problem = rough_problem(nu_x + 0.5, nu_theta + 0.5 if not over_n else 2 * max(SMOOTHNESS))
-    samples = problem.collect(cell.T, cell.N, rng=seed, batch=10_000, progress=False)
+    drawn = problem.collect(cell.T, cell.N, rng=seed, batch=10_000, progress=False)
+    # One batch of measures, since stage 1 takes a list of mixtures one by one.
+    samples = Samples(drawn.theta, drawn.x, drawn.f, problem.family(drawn.theta))
     theta = problem.prior.sample(cell.thetas, TEST_SEED)
     truth = problem.exact(theta)
     fits = {name: recipe(nu_x, nu_theta, c * np.sqrt(cell.T)).fit(samples) for name, c in LAMBDAS.items()}

@@ -63,9 +63,9 @@ class RoughModel:
         return self.g(x[:, 0]) * (LEVEL + self.h(theta))
 
     def family(self, theta: Array) -> Mixture:
-        """The measure of x at theta (1,)."""
-        w = float(share_of_half(theta))
-        return Mixture([1 - w, w], [Uniform(0.0, 1.0), Uniform(0.0, HALF)])
+        """The measure of x at theta (1,), or a batch of measures at theta (T, 1)."""
+        w = share_of_half(theta)
+        return Mixture(np.stack([1 - w, w], axis=-1), [Uniform(0.0, 1.0), Uniform(0.0, HALF)])
 
     def exact(self, theta: Array) -> Array:
         """The truth I(theta) (M,) at theta (M, 1)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -55,9 +54,7 @@ class FunctionEmbedding(Embedding):
                 raise TypeError(f"{name} must be a function, but it is {shown(given)}.")
         super().__init__(kernel, measure)
         self._mean_of, self._variance_of = mean, variance
-        self._one_by_one = np.empty(measure.batch_shape, dtype=object)
-        for t in np.ndindex(measure.batch_shape):
-            self._one_by_one[t] = measure[t] if t else measure
+        self._one_by_one: Any = _members(measure)
 
     def _mean(self, x: Array) -> Array:
         return self._for_each(lambda points, measure, ell: self._at(points, measure, ell), x, (x.shape[-2],))
@@ -74,13 +71,12 @@ class FunctionEmbedding(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         batch = np.broadcast_shapes(self.measure.batch_shape, other.batch_shape, self._lengthscales.shape[:-1])
-        mine = np.broadcast_to(self._one_by_one, batch)
+        mine: Any = np.broadcast_to(self._one_by_one, batch)
+        theirs: Any = np.broadcast_to(_members(other), batch)
         ell = np.broadcast_to(self._lengthscales, (*batch, self._lengthscales.shape[-1]))
-        numbers = np.broadcast_to(np.arange(prod(other.batch_shape)).reshape(other.batch_shape), batch)
-        theirs = [other[t] if t else other for t in np.ndindex(other.batch_shape)]
         out = np.empty(batch)
         for t in np.ndindex(batch):
-            out[t] = self._mean_under(mine[t], theirs[int(numbers[t])], as_argument(ell[t]))
+            out[t] = self._mean_under(mine[t], theirs[t], as_argument(ell[t]))
         return out
 
     @property
@@ -101,7 +97,16 @@ class FunctionEmbedding(Embedding):
         ell = self._lengthscales
         batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape, ell.shape[:-1])
         points, ell = np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(ell, (*batch, ell.shape[-1]))
-        measures, out = np.broadcast_to(self._one_by_one, batch), np.empty((*batch, *shape))
+        measures: Any = np.broadcast_to(self._one_by_one, batch)
+        out = np.empty((*batch, *shape))
         for t in np.ndindex(batch):
             out[t] = function(points[t], measures[t], as_argument(ell[t]))
         return out
+
+
+def _members(measure: Measure) -> Any:
+    """The measures of a batch, one by one, as an array of objects."""
+    members = np.empty(measure.batch_shape, dtype=object)
+    for t in np.ndindex(measure.batch_shape):
+        members[t] = measure[t] if t else measure
+    return members

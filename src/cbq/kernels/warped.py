@@ -24,6 +24,7 @@ class Transform(ABC):
 
     name: str
     needs_measure = False  # whether the map depends on the measure of x and `bind` has not supplied it yet
+    deviation = 1.0  # of each coordinate of w(X), where the map depends on the measure of x
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -117,9 +118,7 @@ class Columns(Transform):
 
 
 class MeasureTransform(Transform):
-    """A map that depends on the measure of x, under which w(X) has a known `deviation` in each coordinate."""
-
-    deviation = 1.0
+    """A map that depends on the measure of x."""
 
     def __init__(self, measure: Any = None) -> None:
         self._measure = None if measure is None else measure_argument(measure, "measure")
@@ -293,8 +292,8 @@ class Warped(Kernel):
         return Warped(self.base.with_log_lengthscales(values), self.warp)
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        unbound = isinstance(self.warp, MeasureTransform) and self.warp.needs_measure
-        base, free = self.base.to_fit(self.warp.deviation * _standardised(x) if unbound else self.warp(x), ard)
+        images = self.warp.deviation * _standardised(x) if self.warp.needs_measure else self.warp(x)
+        base, free = self.base.to_fit(images, ard)
         return type(self)(base, self.warp), free
 
     @property
