@@ -11,8 +11,10 @@ from cbq.common import Array, called, finite, shown
 from cbq.embeddings.embedding import Embedding
 from cbq.embeddings.quadrature import mean_under
 from cbq.kernels import Kernel
+from cbq.kernels.base import as_kernel
 from cbq.kernels.custom import as_argument
 from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 
 Mean = Callable[[Array, Measure, Any], Any]
 Variance = Callable[[Measure, Any], Any]
@@ -52,9 +54,9 @@ class FunctionEmbedding(Embedding):
         for name, given in {"mean": mean, "variance": variance}.items():
             if not callable(given) and not (given is None and name == "variance"):
                 raise TypeError(f"{name} must be a function, but it is {shown(given)}.")
-        super().__init__(kernel, measure)
+        super().__init__(as_kernel(kernel, "kernel"), measure_argument(measure, "measure"))
         self._mean_of, self._variance_of = mean, variance
-        self._one_by_one: Any = _members(measure)
+        self._one_by_one: Any = _members(self.measure)
 
     def _mean(self, x: Array) -> Array:
         return self._for_each(lambda points, measure, ell: self._at(points, measure, ell), x, (x.shape[-2],))
