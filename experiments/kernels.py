@@ -100,7 +100,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         score_methods,
         partial(draw, variable="theta"),
         partial(verdict, variable="theta"),
-        version=2,
+        version=3,
         caption=_caption("theta", "T"),
     ),
     Experiment(
@@ -111,7 +111,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         score_methods,
         partial(draw, variable="x"),
         partial(verdict, variable="x"),
-        version=3,
+        version=4,
         caption=_caption(
             "x",
             "N",

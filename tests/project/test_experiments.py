@@ -58,7 +58,7 @@ pytestmark = [  # of cells as small as these
 
 NAMES = [
     *("linear", "linear-all", "linear-d", "calibration", "sir-N", "butterfly-N", "health-N", "sir-cost"),
-    *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
+    *("mobq", "nystrom", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
 ]
 
 
