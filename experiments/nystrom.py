@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T, N, TEST_THETAS = 50, 20, 100
 LANDMARKS = (20, 50, 100, 200)
 KERNEL, NUGGET, LANDMARK_NUGGET = RBF(1.0), 1e-6, 1e-10  # the paper's kernel and nugget, with the likeliest lengthscale
-EXACT, EXACT_CROSS, LOW_RANK = "exact", "approximate Gram, exact cross terms", "low-rank model"
+EXACT, EXACT_CROSS, LOW_RANK = "exact", "exact cross terms", "low-rank model"
 CURVES = {EXACT: Style(BLACK, "", "--"), EXACT_CROSS: Style(RED, "o"), LOW_RANK: Style(BLUE, "s")}
 
 
