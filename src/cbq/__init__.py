@@ -6,6 +6,7 @@ from cbq.common import WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.estimators import (
+    BQ,
     CBQ,
     KLSMC,
     LSMC,
@@ -14,6 +15,7 @@ from cbq.estimators import (
     ImportanceSampling,
     LatentBQ,
     MonteCarlo,
+    PriorMean,
     StageOneSelection,
 )
 from cbq.fit import Fit, FitWarning, load
@@ -40,6 +42,7 @@ from cbq.samples import Names, Samples
 from cbq.voi import enbs, evpi, evppi, evsi
 
 __all__ = [
+    "BQ",
     "CBQ",
     "KLSMC",
     "LSMC",
@@ -61,6 +64,7 @@ __all__ = [
     "Mean",
     "MonteCarlo",
     "Names",
+    "PriorMean",
     "Probability",
     "Problem",
     "Quantile",

@@ -1026,7 +1026,7 @@ WRONG_JSON = {
     "lengthscales": (KERNEL, {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales, but the points have 2"),
     "no lengthscale": (KERNEL, {"type": "RBF", "lengthscale": None}, "lengthscale must be a number, but it is None"),
     "text": (KERNEL, {"type": "RBF", "lengthscale": "long"}, "lengthscale must be a number, but it is 'long'"),
-    "nu": (KERNEL, {"type": "Matern", "nu": 2, "lengthscale": 1.0}, "nu must be 0.5, 1.5 or 2.5"),
+    "nu": (KERNEL, {"type": "Matern", "nu": 0, "lengthscale": 1.0}, "nu must be a number from 0.1 to 20"),
     "warp": (
         KERNEL,
         {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": {"type": "Whiten"}},

@@ -39,6 +39,7 @@ KINDS = {
     "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
+    "kernel": "Pass a kernel on coordinates of one scale, such as cbq.kernels.Warped(kernel, 'whiten').",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
     "design": "Nothing needs to be done if this is what was meant.",
 }
