@@ -12,7 +12,7 @@ SITE   ?= site/html  # executed pages are beside it, as notebooks
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint docs bench bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome clean
+.PHONY: demo reproduce test test-all lint docs bench bench-imports bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -41,7 +41,10 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -j auto -d .docs-cache/doctrees docs $(strip $(SITE))
 	@echo "The site is $(strip $(SITE))/index.html."
 
-bench: bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome
+bench: bench-imports bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome
+
+bench-imports: $(READY)
+	$(BIN)/python benchmarks/imports.py
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
