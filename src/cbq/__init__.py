@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# `__init__.pyi` lists the public names, also for type checkers and editors. A name is imported when it is first used (SPEC 1
-# of Scientific Python), so that a program pays for what it uses.
+# `__init__.pyi` lists the public names, also for type checkers and editors. A name is imported when it is first used
+# (SPEC 1 of Scientific Python), so that a program pays for what it uses.
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 _IMPORTS = [node for node in _STUB.body if isinstance(node, ast.ImportFrom)]
 _MODULES = {alias.name: node.module for node in _IMPORTS for alias in node.names}

@@ -110,7 +110,7 @@ class Instance(Field):
     base: type
 
     def encode(self, value: Any, at: Location) -> dict[str, Any]:
-        for name, entry in REGISTRY.items():
+        for entry in REGISTRY.values():
             if type(value) is entry.cls and issubclass(entry.cls, self.base):
                 return entry.encode(value, at)
         known = saved_classes(self.base)
