@@ -31,7 +31,7 @@ from cbq.common import (
     squarable,
     text,
 )
-from cbq.fit.answers import keeping_index, r_squared, warning_beyond
+from cbq.fit.answers import in_kind, r_squared, warning_beyond
 from cbq.fit.emulator import Emulator
 from cbq.fit.findings import (
     Finding,
@@ -267,7 +267,7 @@ class Fit(Immutable, ABC):
         return np.eye(self.C or 1)
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def predict(
         self,
         theta: npt.ArrayLike,
@@ -283,8 +283,9 @@ class Fit(Immutable, ABC):
         progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
 
         Thetas in a table with named columns, as of pandas, polars or pyarrow, or a mapping, are found by their names.
-        Results at thetas in a pandas DataFrame, or in a Series for p = 1, are a Series or a DataFrame with the same
-        index, here and in `interval`, `band` and `to_frame`.
+        Results at thetas in a data frame, or in a series for p = 1, are a series or a data frame of the same library,
+        and of pandas with the same index, here and in `interval`, `band` and `to_frame`. The rows of a relation of
+        DuckDB, or of a lazy frame, are gathered first, and results are in memory: in Arrow for DuckDB.
 
         Examples
         --------
@@ -313,7 +314,7 @@ class Fit(Immutable, ABC):
         return self._bounded(mean), np.sqrt(variance)
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
 
@@ -331,7 +332,7 @@ class Fit(Immutable, ABC):
         return low, high
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
     ) -> tuple[Array, Array]:
@@ -478,10 +479,10 @@ class Fit(Immutable, ABC):
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
     @warning_beyond
-    @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95, *, gradient: bool = False) -> Any:
-        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
+        """A data frame with a row per theta: the theta, mean, std and the ends of the interval.
 
+        theta : a table of thetas is answered in its own library, and an array in pandas.
         gradient : also the slopes along each coordinate, such as `d value / d spot`, with the ends of their intervals.
 
         Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
@@ -502,7 +503,7 @@ class Fit(Immutable, ABC):
             from cbq.fit.slopes import slope_columns
 
             table |= slope_columns(self, thetas, level)
-        return data_frame(table | self._marks(thetas))
+        return data_frame(table | self._marks(thetas), like=theta)
 
     def score(self, theta: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         """R^2, the share of the variance of I over these thetas that the mean of the fit explains: 1 at the best.
