@@ -49,7 +49,7 @@ from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.summary import Summary, fit_html
 from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
-from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, thetas_in
+from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, dataset_at, thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -504,6 +504,26 @@ class Fit(Immutable, ABC):
 
             table |= slope_columns(self, thetas, level)
         return data_frame(table | self._marks(thetas), like=theta)
+
+    @warning_beyond
+    def to_dataset(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
+        """An xarray Dataset of mean, std, lower and upper, with theta, and the outputs if f has any, as coordinates.
+
+        theta : (M, p), by default the observed thetas. For p = 1, it is the axis that the results can be selected by.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> found = fit.to_dataset([90.0, 100.0])
+        >>> list(found), bool(found["mean"].sel(theta=100.0) == fit.predict([100.0]))
+        (['mean', 'std', 'lower', 'upper'], True)
+        """
+        thetas = self.theta if theta is None else self._thetas(theta)
+        mean, std = self.predict(thetas, return_std=True)
+        low, high = self.interval(thetas, level)
+        quantities = {"mean": mean, "std": std, "lower": low, "upper": high}
+        return dataset_at(thetas, quantities, self.names, level=float(level), estimator=type(self).__name__)
 
     def score(self, theta: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         """R^2, the share of the variance of I over these thetas that the mean of the fit explains: 1 at the best.
