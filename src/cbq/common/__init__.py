@@ -27,6 +27,7 @@ from cbq.common.arrays import (
 from cbq.common.checks import (
     LARGEST,
     MAX_SHOWN,
+    RNGLike,
     are_numbers,
     as_text,
     between_0_and_1,

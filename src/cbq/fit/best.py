@@ -15,7 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import qmc
 
-from cbq.common import Array, Booleans, between_0_and_1, count, finite, flag, generator, is_number, is_whole, shown
+from cbq.common import (
+    Array,
+    Booleans,
+    RNGLike,
+    between_0_and_1,
+    count,
+    finite,
+    flag,
+    generator,
+    is_number,
+    is_whole,
+    shown,
+)
 from cbq.fit.findings import warn_of
 from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
 from cbq.measures import Measure
@@ -86,7 +98,7 @@ def find_best(
     epsilon: float | None,
     level: float,
     size: int,
-    rng: np.random.Generator | int,
+    rng: RNGLike,
 ) -> Best:
     """The best theta of a fit; `Fit.best` explains the arguments."""
     warns, fit = not fit._is_quiet, fit._quiet

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq.common import Array, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
+from cbq.common import Array, Progress, RNGLike, as_progress, between_0_and_1, generator, is_whole, number, shown
 from cbq.fit import FRESH, Finding, Fit, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, posterior_means, standard_error
 from cbq.report import ArrayTable, html
@@ -151,7 +151,7 @@ class OuterPosterior:
         *,
         n: int,
         design: Design,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         min_part: int = 1,
         progress: Progress = False,
     ) -> OuterPosterior:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common import Array, called, generator, is_number, number, shown
+from cbq.common import Array, RNGLike, called, generator, is_number, number, shown
 from cbq.linalg.lapack import eigh
 from cbq.plotting import Drawn, Figure
 from cbq.report import Page, in_text
@@ -136,7 +136,7 @@ def enbs(
     *,
     fixed_cost: float = 0.0,
     delay: OfSize = 0.0,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> EnbsTable:
     """The expected net benefit of sampling, EVSI for a population less the cost of the study, for each size of it.
 
