@@ -64,7 +64,7 @@ MASKS = {
     "with_values": (lambda: SAMPLES.with_values(masked(F)), "f must not be masked"),
     "a column": (
         lambda: cbq.Samples.from_frame({**TABLE, "f": masked(TABLE["f"])}, family),
-        "column 'f' must not be masked",
+        "column 'f' of the table must not be masked",
     ),
     "a mean": (lambda: Gaussian(masked([0.0, 1.0]), 1.0), "mean must not be masked"),
     "a rate": (lambda: Gamma(2.0, masked([1.0, 2.0])), "rate must not be masked"),
