@@ -6,6 +6,7 @@ from cbq import estimators as estimators
 from cbq import fit as fit
 from cbq import runs as runs
 from cbq import samples as samples
+from cbq import sklearn as sklearn
 from cbq._version import __version__
 from cbq.common import WorkerError
 from cbq.comparison import Comparison, compare
