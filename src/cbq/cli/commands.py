@@ -16,7 +16,7 @@ from cbq.cli import options
 from cbq.cli.adaptive import ask, solve, status, tell
 from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
 from cbq.cli.messages import Command, OneLineErrors
-from cbq.cli.run import compare, predict, run
+from cbq.cli.run import compare, predict, run, serve
 from cbq.cli.tables import show
 from cbq.problems import names
 from cbq.problems.registry import builder
@@ -176,5 +176,21 @@ def checkout() -> Path:
     )
 
 
-for _command in (run, solve, ask, tell, status, compare, predict, evppi, evsi, psa, ceac, evpi, problems, reproduce):
+for _command in (
+    run,
+    solve,
+    ask,
+    tell,
+    status,
+    compare,
+    predict,
+    serve,
+    evppi,
+    evsi,
+    psa,
+    ceac,
+    evpi,
+    problems,
+    reproduce,
+):
     app.command(cls=Command)(options.command(_command))
