@@ -6,13 +6,14 @@ LIGHT  := $(VENV)/.light
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
+BARE   := $(VENV)/bare
 DEMO   ?= demo
 FIGURES ?= reproduction
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint docs bench bench-imports bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome clean
+.PHONY: demo reproduce test test-all test-minimal lint docs bench bench-imports bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -29,6 +30,12 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest $(SPREAD)
+
+# An environment of its own, without extras: numpy, scipy and threadpoolctl are enough.
+test-minimal:
+	$(PYTHON) -m venv --clear $(BARE)
+	$(BARE)/bin/python -m pip install --quiet . pytest
+	$(BARE)/bin/python -m pytest tests/test_minimal.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
