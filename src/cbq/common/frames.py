@@ -49,7 +49,8 @@ def gathered(table: Any) -> Any:
 
     Answers at a relation need them gathered once, since a relation may have its rows in another order the next time.
     """
-    if _library(table) not in LAZY and not (_library(table) == "polars" and hasattr(table, "collect")):
+    is_lazy = hasattr(table, "collect") if _library(table) == "polars" else _library(table) in LAZY
+    if not is_lazy:
         return table
     nw = _narwhals(table)
     frame = nw.from_native(table, pass_through=True)
