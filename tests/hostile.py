@@ -411,6 +411,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "Samples.load.path": lambda: files()["samples"],
     "Samples.load.family": lambda: family,
     "Problem.solve.budget": lambda: 16,
+    "best.output": lambda: 0,
+    "MonteCarloFit.best.among": lambda: samples().theta[:3],
     "Session.tell.ids": lambda: [0, 1],
     "Session.tell.values": lambda: [1.0, 2.0],
     "from_checkpoint.path": lambda: files()["run"],
@@ -428,6 +430,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "regrouped.rows": lambda: [[0, 1]] * 6,
     "samples": samples,
     "ImportanceSampling.samples": shared,
+    "LatentBQ.samples": events,
     "scale": lambda: 1.0,
     "shape": lambda: 2.0,
     "shift": lambda: 1.0,
@@ -520,7 +523,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "ImportanceSampling": cbq.ImportanceSampling,
     "KLSMC": cbq.KLSMC,
     "LSMC": cbq.LSMC,
-    "LatentBQ": cbq.LatentBQ,
+    "LatentBQ": partial(cbq.LatentBQ, priors=2, draws=100, nodes=16, size=64),
     "MOBQ": cbq.MOBQ,
     "MonteCarlo": cbq.MonteCarlo,
     "PaperCBQ": cbq.CBQ.paper,
@@ -529,7 +532,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "KLSMCFit": lambda: cbq.KLSMC().fit(samples()),
     "KroneckerFit": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid()),
     "LSMCFit": two_outputs,
-    "LatentBQFit": lambda: cbq.LatentBQ().fit(events()),
+    "LatentBQFit": lambda: cbq.LatentBQ(priors=2, draws=100, nodes=16, size=64).fit(events()),
     "MOBQFit": lambda: cbq.MOBQ().fit(shared()),
     "MonteCarloFit": lambda: cbq.MonteCarlo().fit(samples()),
     "LeaveOneOut": lambda: cbq.CBQ().fit(samples()).leave_one_out(),
@@ -580,8 +583,11 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
     *("batch_size", "calibrated", "forget_failures", "note", "take", "resident_solve_lower"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
-    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
-    *(f"{name}Fit.outcome" for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
+    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
+    *(
+        f"{name}Fit.outcome"
+        for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
+    ),
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch

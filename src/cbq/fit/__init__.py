@@ -19,7 +19,7 @@ from cbq.fit.findings import (
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails
 from cbq.fit.importance import Proposal, RareEventSampling, WeightedPoints
 from cbq.fit.mixtures import Marginals
-from cbq.fit.outcome import Outcome, OutcomeOptions, Triple, points_of, sobol_sequences
+from cbq.fit.outcome import Outcome, OutcomeOptions, Triple, points_of, sobol_blocks
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.report import FitReport
 from cbq.fit.summary import (

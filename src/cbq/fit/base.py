@@ -678,7 +678,7 @@ class Fit(Immutable, ABC):
     ) -> Outcome:
         """The distribution of f(X, theta), X ~ P_theta, at thetas (M, p): probabilities, quantiles, spread, shortfall.
 
-        size : number of points of each measure, from Sobol sequences; of a discrete measure, all atoms count. By
+        size : number of points of each measure, from a Sobol sequence; of a discrete measure, all atoms count. By
             default 2**15, and fewer, down to 2**12, at more than 8 thetas. For a probability of 1e-4, take 2**18.
         of : "run", the outcome of one run, noise included, or "mean", the mean of f at x; the same unless f is random.
         rng : a generator or a seed, of the points and of the draws of f from which intervals follow.

@@ -18,7 +18,7 @@ from cbq.fit import (
     Triple,
     WeightedPoints,
     points_of,
-    sobol_sequences,
+    sobol_blocks,
 )
 from cbq.measures import Empirical
 from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
@@ -47,18 +47,18 @@ class Focus:
         sampling: RareEventSampling | None = None,
     ) -> Focus:
         """The focus of a fit at thetas (G, p). size: number of points at each."""
-        sampling, proposal, sequences = sampling or RareEventSampling(), None, OutcomeOptions().sequences
+        sampling, proposal, blocks = sampling or RareEventSampling(), None, OutcomeOptions().blocks
         points = list[WeightedPoints]()
         for at, measure, own in zip(theta, fit.emulator.samples.conditional(theta), rng.spawn(len(theta)), strict=True):
             if isinstance(measure, Empirical) or not estimand.is_local:
-                points.append(points_of(measure, sobol_sequences(measure.dim, size, sequences, own), sequences))
+                points.append(points_of(measure, sobol_blocks(measure.dim, size, blocks, own), blocks))
                 continue
 
             def relevance(x: Array, weights: Array, at: Array = at) -> Array:
                 return estimand.relevance(_known(fit, c, at, x, weights))
 
             # The points of one theta show where to look at the next one.
-            found, proposal = sampling.draw(measure, relevance, size, sequences, own, proposal)
+            found, proposal = sampling.draw(measure, relevance, size, blocks, own, proposal)
             points.append(found)
         return cls(estimand, c, tuple(points), Outcome.at_points(fit, theta, points, rng))
 
