@@ -6,18 +6,19 @@ LIGHT  := $(VENV)/.light
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
+BARE   := $(VENV)/bare
 DEMO   ?= demo
 FIGURES ?= reproduction
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 # Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
-MEASURED := linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
+MEASURED := imports linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
             kronecker many_thetas growth slopes outcome sensitivity
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint docs bench clean
+.PHONY: demo reproduce test test-all test-minimal lint docs bench clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -34,6 +35,12 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest $(SPREAD)
+
+# An environment of its own, without extras: numpy, scipy and threadpoolctl are enough.
+test-minimal:
+	$(PYTHON) -m venv --clear $(BARE)
+	$(BARE)/bin/python -m pip install --quiet . pytest
+	$(BARE)/bin/python -m pytest tests/test_minimal.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

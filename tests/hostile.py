@@ -466,6 +466,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "template": lambda: "./model {x}",
     "theta": lambda: np.array([0.6, 1.1, 1.9]),
     "url": lambda: "http://127.0.0.1:4242",
+    "FitServer.port": lambda: 0,
     "from_arviz.value": lambda: "mu",
     "Samples.from_arviz.x": lambda: None,
     "Samples.from_arviz.measure": lambda: None,

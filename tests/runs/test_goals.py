@@ -91,6 +91,7 @@ def test_a_rare_probability_is_found_with_few_runs():
     exact = norm.cdf(-11 / np.sqrt(5))  # 4.3e-7
     probability, low, high = answer.estimate([[0.0]])
     assert answer.reached
+    assert (answer.status, answer.message.partition(":")[0]) == (0, "Reached")
     assert answer.n_runs <= 20
     assert_allclose(probability, exact, rtol=0.05)
     assert low[0] <= exact <= high[0]
@@ -173,6 +174,7 @@ def test_the_default_is_the_mean():
     assert_array_equal(plain.runs.x, named.runs.x)
     assert_array_equal(plain.rounds[-1].half_width, named.rounds[-1].half_width)
     assert_array_equal(named.estimate([0.1])[0], named.fit.predict([0.1]))
+    assert (plain.status, plain.message.partition(":")[0]) == (0, "No accuracy was asked for")
 
 
 def test_an_event_that_never_occurs_has_an_upper_bound():
@@ -181,6 +183,7 @@ def test_an_event_that_never_occurs_has_an_upper_bound():
     )
     probability, low, high = answer.estimate([[0.0]])
     assert not answer.reached
+    assert (answer.status, answer.message.partition(":")[0]) == (1, "Not reached")
     assert probability[0] < 1e-12
     assert low[0] == 0
     assert 0 < high[0] <= 1 - 0.05 ** (1 / 30) + 1e-12

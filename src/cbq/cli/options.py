@@ -14,9 +14,10 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 import typer
 
-from cbq.cli.source import ProblemSource
+from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.common import Array, between_0_and_1
 from cbq.estimators import registrations
+from cbq.fit import Fit, load
 from cbq.linalg import engine as use_engine
 from cbq.problems.problem import Problem
 from cbq.runs import (
@@ -30,7 +31,7 @@ from cbq.runs import (
     Quantile,
     ValueAtRisk,
 )
-from cbq.samples import Samples
+from cbq.samples import FamilyNeeded, Samples
 
 DEFAULT_T = 15
 ESTIMATORS = ", ".join(f"{registration.name} ({registration.title})" for registration in registrations())
@@ -263,6 +264,39 @@ def _limit(text: str) -> tuple[str, tuple[float | None, float | None]]:
         raise ValueError(f"--limit must be an output with its ends, such as cost=,100, but it is {text!r}.")
     low, high = (numbers(end, "--limit")[0] if end.strip() else None for end in (least, largest))
     return name, (low, high)
+
+
+@dataclass(frozen=True)
+class SavedFit:
+    """A saved fit, and the problem if the fit needs it."""
+
+    fit: Path = argument("Name a file that `cbq run` or fit.save wrote.", metavar="FIT")
+    problem: str | None = setting(
+        "Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
+        "--problem",
+        metavar="PROBLEM",
+        shown="from run.json beside FIT",
+    )
+    option: list[str] | None = setting(PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+
+    @contextmanager
+    def loaded(self) -> Iterator[Fit]:
+        """The fit, with the family of its problem if it needs one; errors in the user's file have their lines."""
+        source = ProblemSource.optional(self.problem, self.option)
+        try:
+            fit = load(self.fit)
+        except FamilyNeeded as error:
+            source = source or recorded_source(self.fit)
+            if source is None:
+                raise ValueError(
+                    f"{self.fit} needs the measure of x at any theta, which the file does not contain, and there is no "
+                    f"{RECORD} beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+                ) from error
+            family = source.load().family
+            with source.locating_errors():
+                yield load(self.fit, family=family)
+        else:
+            yield fit
 
 
 @dataclass(frozen=True)

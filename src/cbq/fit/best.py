@@ -21,6 +21,7 @@ from cbq.common import (
     Array,
     Booleans,
     Integers,
+    RNGLike,
     between_0_and_1,
     count,
     finite,
@@ -121,7 +122,7 @@ class Contest:
         output: int | str | None,
         level: float,
         size: int,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         spread: int = SPREAD,
     ) -> Contest:
         """From the arguments of `Fit.best`. spread : the number of candidates all over a region."""

@@ -19,6 +19,7 @@ from cbq.common import (
     Array,
     Booleans,
     Immutable,
+    RNGLike,
     broadcast_batch,
     count,
     finite,
@@ -142,7 +143,7 @@ class Measure(Immutable, ABC):
         """
         return self._score(self._points(x))
 
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
+    def sample(self, n: int, rng: RNGLike) -> Array:
         """Draw `n` independent points from each measure: shape (*batch_shape, n, d).
 
         Examples

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers, Progress, between_0_and_1, one_of
+from cbq.common import Array, Integers, Progress, RNGLike, between_0_and_1, one_of
 from cbq.fit import MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
@@ -47,7 +47,7 @@ def value_at_risk(
     output: int | None = None,
     n: int = NODES,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> TailRisk:
     """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta, and the mean of its tail.
@@ -83,7 +83,7 @@ def conditional_value_at_risk(
     output: int | None = None,
     n: int = NODES,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> Answer:
     """The mean loss I(theta) in the tail of probability 1 - alpha, also called expected shortfall.

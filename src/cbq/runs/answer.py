@@ -217,6 +217,16 @@ class AdaptiveAnswer:
         return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
 
     @property
+    def status(self) -> int:
+        """0 if the goal was reached, or none was stated, and 1 if the run ended before, as in results of SciPy."""
+        return int(self.goal.has_target and not self.reached)
+
+    @property
+    def message(self) -> str:
+        """Whether the goal was reached, and how accurate the answer is, in sentences."""
+        return f"{': '.join(self.outcome)} {self.advice}".strip()
+
+    @property
     def _quantities(self) -> Names:
         """The names of theta and x, and of the K quantities in the place of outputs."""
         names, goal = self.fit.names, self.goal

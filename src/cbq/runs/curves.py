@@ -22,7 +22,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common import Array, between_0_and_1, finite, flag, number, shown
+from cbq.common import Array, RNGLike, between_0_and_1, finite, flag, number, shown
 from cbq.estimators import Wanted, WantedBest, WantedValues
 from cbq.fit import N_WANTED, BestTheta, Contest, Fit
 from cbq.measures import Measure
@@ -145,9 +145,7 @@ class Best(CurveEstimand):
         if self.among is not None and len(self.among[0]) != p:
             raise ValueError(f"among has thetas of {len(self.among[0])} coordinates, but theta has {p}.")
 
-    def _contest(
-        self, fit: Fit, c: int, prior: Measure, level: float, rng: np.random.Generator | int, **sizes: int
-    ) -> Contest:
+    def _contest(self, fit: Fit, c: int, prior: Measure, level: float, rng: RNGLike, **sizes: int) -> Contest:
         region: Any = prior if self.bounds is None and self.among is None else self.bounds
         return Contest.of(
             fit,

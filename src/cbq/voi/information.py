@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, Progress, between_0_and_1, generator, whole
+from cbq.common import Array, Progress, RNGLike, between_0_and_1, generator, whole
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested import evppi as evppi_of_fit
 from cbq.nested.decisions import Name
@@ -187,7 +187,7 @@ def evppi(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     n: int | None = None,
     design: Design | None = None,
     progress: Progress = False,

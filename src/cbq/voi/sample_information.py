@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, between_0_and_1, evenly, generator, is_whole, listed, shown
+from cbq.common import Array, Integers, RNGLike, between_0_and_1, evenly, generator, is_whole, listed, shown
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.plotting import Drawn, Figure
@@ -166,7 +166,7 @@ def evsi(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> EvsiTable:
     """The expected value of sample information (EVSI) of a study of some inputs, for each of several sizes of it.
 

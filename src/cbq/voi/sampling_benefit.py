@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, called, generator, is_number, number, shown, whole
+from cbq.common import Array, RNGLike, called, generator, is_number, number, shown, whole
 from cbq.linalg.lapack import eigh
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
@@ -158,7 +158,7 @@ def enbs(
     fixed_cost: float = 0.0,
     delay: OfSize = 0.0,
     uptake: OfTime = 0.0,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> EnbsTable:
     """The expected net benefit of sampling, EVSI for a population less the cost of the study, for each size of it.
 
@@ -354,7 +354,7 @@ def portfolio(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> PortfolioTable:
     """The value of several studies together, and of each combination of them: which ones are worth their cost?
 

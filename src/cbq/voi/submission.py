@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, between_0_and_1, generator
+from cbq.common import Array, Integers, RNGLike, between_0_and_1, generator
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, Table, sentences, write_page
@@ -249,7 +249,7 @@ def appendix(
     reference: Name | None = None,
     line: float | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> Appendix:
     """All parts of the appendix of a submission, from one table of draws.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common import Array, generator, is_number, shown
+from cbq.common import Array, RNGLike, generator, is_number, shown
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list
 from cbq.plotting import Drawn, Figure
@@ -115,7 +115,7 @@ def tornado(
     decision: Name | None = None,
     reference: Name | None = None,
     between: tuple[float, float] = BETWEEN,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> TornadoTable:
     """How far each input alone moves the expected incremental net benefit, and whether it changes the decision.
 
