@@ -252,8 +252,7 @@ def study_page(
         words = [paragraph(f"{capital(enbs.in_words(price))}.") for price in drawn_prices(enbs.prices)]
         sections.append(Section("The size of the study", joined([*words, *_by_size(enbs, enbs_figure(enbs), "ENBS")])))
     sections.append(Section("How it was computed", joined(map(paragraph, [method, *sentences(found.notes)]))))
-    rows = [] if evsi is None else evsi.rows
-    top = _remarked(rows, lambda row: f"size {row.size}") if rows else Html("")
+    top = _remarked(found.rows, lambda row: f"size {row.size}")
     subtitle = f"The value of a study of {pars}, for {len({row.size for row in found.rows})} sizes of it."
     repeated = _repeat(found if enbs is None else enbs, repeat, record)
     return Page(title or "The size of the study", subtitle, top, [*sections, repeated])

@@ -49,7 +49,7 @@ class EnbsRow:
     enbs, se, lower, upper : evsi less cost, its standard error and the ends of its interval.
     best : the probability that this size has the largest ENBS, and that it is above 0.
     worthwhile : the probability that ENBS is above 0.
-    note : remarks on the estimate of EVSI, or an empty string.
+    note : remarks on the estimate of EVSI, or an empty string. doubtful : whether they make it doubtful.
 
     Examples
     --------
@@ -75,6 +75,7 @@ class EnbsRow:
     best: float = field(metadata=in_text(percent))
     worthwhile: float = field(metadata=in_text(percent))
     note: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -218,6 +219,7 @@ def enbs(
                 best=float(np.mean(best == j)),
                 worthwhile=float(np.mean(draws[:, j] > 0)),
                 note=row.note,
+                doubtful=row.doubtful,
             )
     return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes, evsi.currency)
 

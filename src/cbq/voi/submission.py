@@ -203,7 +203,7 @@ class Appendix:
         return replace(self, evpi=self.evpi.for_population(population), evppi=partial)
 
     def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: tables and charts of all parts.
+        """Write tables and charts of all parts: HTML that loads nothing, or Word or PDF by the suffix .docx or .pdf.
 
         title : of the page. repeat : code or a command that makes these results.
         """
