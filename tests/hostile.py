@@ -302,6 +302,10 @@ def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
 
 
+def planned() -> voi.PlannedStudy:
+    return voi.PlannedStudy("a", voi.studies.Normal(2.0), 20, cost=1.0)
+
+
 def study_value() -> voi.EvsiTable:
     return cbq.evsi(**psa_table(), pars="a", study=voi.studies.Normal(2.0), sizes=[5, 20])
 
@@ -344,6 +348,12 @@ VALID: dict[str, Callable[[], Any]] = {
     "dim": lambda: 1,
     "dist": lambda: stats.laplace,
     "engine": lambda: "numpy",
+    "estimator": lambda: cbq.LSMC(),
+    "PriorMean.mean_x": lambda: lambda x, theta: x[:, 0],
+    "FunctionEmbedding.kernel": lambda: kernels.RBF(1.0),
+    "FunctionEmbedding.mean": lambda: lambda x, measure, lengthscale: np.exp(-(x[:, 0] ** 2)),
+    "BQ.x": lambda: np.array([0.3, 0.6, 0.9]),
+    "BQ.f": lambda: np.array([1.0, 2.0, 4.0]),
     "f": lambda: samples().f,
     "factor": lambda: 2.0,
     "family": lambda: family,
@@ -410,6 +420,10 @@ VALID: dict[str, Callable[[], Any]] = {
     "incidence": lambda: 100.0,
     "horizon": lambda: 10.0,
     "sd": lambda: 2.0,
+    "currency": lambda: "EUR",
+    "end_points": lambda: [voi.studies.Normal(2.0)],
+    "lost": lambda: 0.1,
+    "studies": lambda: {"trial": planned()},
     "follow_up": lambda: 3.0,
     "arms": lambda: ["binomial", "poisson"],
     "simulate": lambda: raises,
@@ -448,8 +462,11 @@ VALID: dict[str, Callable[[], Any]] = {
     "size": lambda: 3,
     "std": lambda: 1.0,
     "t": lambda: 0,
+    "lease": lambda: 60.0,
+    "template": lambda: "./model {x}",
     "theta": lambda: np.array([0.6, 1.1, 1.9]),
     "url": lambda: "http://127.0.0.1:4242",
+    "FitServer.port": lambda: 0,
     "from_arviz.value": lambda: "mu",
     "Samples.from_arviz.x": lambda: None,
     "Samples.from_arviz.measure": lambda: None,
@@ -537,6 +554,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "MOBQ": cbq.MOBQ,
     "MonteCarlo": cbq.MonteCarlo,
     "PaperCBQ": cbq.CBQ.paper,
+    "BQ": cbq.BQ,
+    "PriorMean": lambda: cbq.PriorMean(cbq.LSMC(), mean_theta=lambda theta: theta[:, 0]),
     "CBQFit": lambda: cbq.CBQ().fit(samples()),
     "ImportanceSamplingFit": lambda: cbq.ImportanceSampling().fit(shared()),
     "KLSMCFit": lambda: cbq.KLSMC().fit(samples()),
@@ -549,13 +568,16 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
-    "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
+    "TailRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
     "EvppiTable": lambda: voi.evppi(**psa_table(), pars=[["a"]]),
     "Acceptability": lambda: voi.ceac(psa_table()["outputs"]),
     "Appendix": lambda: voi.appendix(psa_table()["outputs"]),
     "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
     "IcerTable": lambda: voi.icers(effects_and_costs()),
+    "NetBenefitTable": lambda: voi.net_benefits(psa_table()["outputs"]),
+    "TornadoTable": lambda: voi.tornado(**psa_table(), pars=["a"]),
+    "PortfolioTable": lambda: voi.portfolio(**psa_table(), studies={"trial": planned()}, population=10.0),
     "VarianceTable": lambda: voi.evppi_variance(**psa_table(), pars=[["a"]]),
     "Sensitivity": lambda: cbq.sensitivity(psa_table()["outputs"], inputs=psa_table()["inputs"]),
     "EvsiTable": study_value,
@@ -573,6 +595,12 @@ RESULTS = (
     "Appendix",
     "CePlane",
     "EnbsRow",
+    "NetBenefitRow",
+    "NetBenefitTable",
+    "PortfolioRow",
+    "PortfolioTable",
+    "TornadoRow",
+    "TornadoTable",
     "EnbsTable",
     "Evpi",
     "Evppi",
@@ -585,14 +613,14 @@ RESULTS = (
     "IcerTable",
     "Pair",
     "Sensitivity",
-    "ValueAtRisk",
+    "TailRisk",
     "VarianceRow",
     "VarianceTable",
 )  # made by cbq, not by users
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
-    *("batch_size", "calibrated", "forget_failures", "note", "take", "resident_solve_lower"),
+    *("batch_size", "calibrated", "forget_failures", "note", "noted", "take", "resident_solve_lower"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),

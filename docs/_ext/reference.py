@@ -19,7 +19,7 @@ PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
     "estimators": (
         "Estimators and fits",
         "Every estimator takes samples and returns a fit.",
-        ["estimators", "fit", "comparison"],
+        ["estimators", "fit", "comparison", "sklearn"],
         ["Selection", "Calibration", "LandmarkSelection", "plot"],
     ),
     "adaptive": ("Adaptive runs", "What `problem.solve` and `problem.session` return.", ["runs"], []),

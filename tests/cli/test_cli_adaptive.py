@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -74,6 +75,15 @@ def write_results(path, table, value=f):
 def begin(problem, n, *more):
     """Ask for n runs of a new run."""
     return points(ok("ask", "run.sqlite", "--problem", problem, "--n", n, *more))
+
+
+def asked_beside(n, *words):
+    """The table of further runs, beside which n earlier ones are mentioned apart from it."""
+    result = run("ask", "run.sqlite", *words)
+    assert result.exit_code == 0, result.output
+    earlier = f"{n} runs that were asked for earlier are pending: cbq ask run.sqlite --pending lists them"
+    assert result.stderr == f"{earlier}.\n"
+    return result.stdout
 
 
 def told():
@@ -169,15 +179,15 @@ def test_a_run_remembers_its_problem_seed_and_goal(simulator):
     budget = session.missing
     begin("simulator.py:build", 3, "--option", "high=1.0", "--seed", 7, "--tolerance", "0.5", "--budget", budget)
     expected = np.concatenate([session.ask(3).x, session.ask(budget - 3).x])
-    more = points(ok("ask", "run.sqlite", "--n", budget))  # which are three too many
+    more = points(asked_beside(3, "--n", budget))  # which are three too many
     assert more["id"] == list(range(3, budget))
     np.testing.assert_array_equal(read_ledger("run.sqlite").x, expected)
     result = run("ask", "run.sqlite")
     assert (result.exit_code, result.stdout) == (3, "")
     assert f"Nothing to run: {budget} runs were asked for, which is the budget" in result.stderr
-    assert len(points(ok("ask", "run.sqlite", "--n", 1, "--budget", budget + 1))["id"]) == 1
+    assert len(points(asked_beside(budget, "--n", 1, "--budget", budget + 1))["id"]) == 1
     assert read_ledger("run.sqlite").notes["goal"]["tolerance"] == [0.5]
-    ok("ask", "run.sqlite", "--n", 1, "--budget", budget + 4, "--rtol", 0.1)
+    asked_beside(budget + 1, "--n", 1, "--budget", budget + 4, "--rtol", 0.1)
     goal = read_ledger("run.sqlite").notes["goal"]
     assert (goal["tolerance"], goal["rtol"], goal["budget"]) == (
         None,
@@ -299,7 +309,7 @@ def test_a_problem_that_has_moved_is_named_once_again(simulator, tmp_path):
         "status", "run.sqlite"
     )
     ok("status", "run.sqlite", "--problem", "moved.py:problem")
-    assert len(points(ok("ask", "run.sqlite", "--n", 2))["id"]) == 2
+    assert len(points(asked_beside(2, "--n", 2))["id"]) == 2
 
 
 def test_a_session_of_python_needs_its_problem_named_once(simulator):
@@ -390,6 +400,84 @@ def test_runs_that_are_left_pending_are_not_forgotten(simulator):
     assert text == "20 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite.\n"
 
 
+def later(monkeypatch, seconds):
+    """Let the clock of leases be this much later."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + seconds)
+
+
+def test_a_lost_job_comes_back_when_its_lease_is_over(simulator, monkeypatch):
+    begin(simulator, 15, "--budget", 16, "--lease", "2h")
+    write_results("results.csv", {"id": [1], "x": [0.0]})
+    ok("tell", "run.sqlite", "results.csv")
+    mentioned = (
+        "14 runs that were asked for earlier are pending: cbq ask run.sqlite --pending lists them, and cbq ask repeats "
+        "each 2h after it was asked for."
+    )
+    text = ok("ask", "run.sqlite", "--n", 3, "--out", "points.csv")
+    assert (
+        text == f"1 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite. {mentioned}\n"
+    )
+    result = run("ask", "run.sqlite")
+    assert result.exit_code == 3
+    assert "16 runs were asked for, which is the budget." in result.stderr
+    before = read_ledger("run.sqlite")
+    later(monkeypatch, 7300)
+    assert "15 pending (15 for more than 2h)" in ok("status", "run.sqlite")
+    result = run("ask", "run.sqlite", "--n", 2)
+    assert points(result.stdout)["id"] == [0, 2]  # the first that were asked for
+    assert result.stderr.startswith("2 of them were asked for before and not told. 13 runs that were asked for earlier")
+    assert points(run("ask", "run.sqlite").stdout)["id"] == list(range(3, 16))
+    assert run("ask", "run.sqlite").exit_code == 3  # all have new leases
+    after = read_ledger("run.sqlite")
+    np.testing.assert_array_equal(after.x, before.x)
+    assert after.choices == before.choices == [(0, 0)] * 15 + [(15, 1)]
+    assert len(points(ok("ask", "run.sqlite", "--pending"))["id"]) == 15
+
+
+@pytest.mark.parametrize("lease", ["soon", "0h", "-1", "2 years", ""])
+def test_a_lease_is_a_time(simulator, lease):
+    begin(simulator, 2)
+    assert refused("ask", "run.sqlite", "--lease", lease).startswith(
+        "--lease must be a time such as 90s, 30m, 2h or 1d"
+    )
+
+
+# programs
+
+
+PROGRAM = "import math, sys\nprint('theta', sys.argv[2])\nprint('f =', math.sin(float(sys.argv[1])))\n"
+
+
+def test_a_program_takes_the_place_of_the_integrand(simulator, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = ("--command", f"{sys.executable} program.py {{x}} {{theta:.3f}}", "--parse", "f = (.*)")
+    text = ok("solve", simulator, *words, "--budget", 17, "--checkpoint", "run.sqlite")
+    assert "It took 17 runs" in text
+    samples = cbq.Samples.from_checkpoint("run.sqlite")
+    np.testing.assert_allclose(samples.table[:, 0], np.sin(samples.all_points[:, 0]), rtol=1e-15)
+    assert "mine: 17 runs asked for, 17 told" in ok("status", "run.sqlite")  # which remembers the program
+    process("run", simulator, *words, "--T", 3, "--N", 4, "--checkpoint", "points.sqlite", "--out", "out")
+    assert json.loads(Path("out/run.json").read_text())["problem"]["command"] == words[1]
+    samples = cbq.Samples.from_checkpoint("points.sqlite")
+    np.testing.assert_allclose(samples.table[:, 0], np.sin(samples.all_points[:, 0]), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--command", "./model {theta.flow}"], "--command has {theta.flow}: the names of theta are 'theta'."),
+        (["--command", "./model"], "--command needs a placeholder, such as {x}"),
+        (["--command", "./model '{x}"], "--command is no command, No closing quotation"),
+        (["--command", "./model {x}", "--parse", "f ="], "--parse must have a group around the number"),
+        (["--parse", "(.*)"], "--parse is for the output of a program: pass --command as well."),
+        (["--command", "./model {x}", "--budget", 17], "'./model' cannot be started (No such file or directory)"),
+    ],
+)
+def test_programs_are_refused_in_a_sentence(simulator, words, says):
+    assert says in refused("solve", simulator, *words)
+
+
 # status
 
 
@@ -457,8 +545,24 @@ def test_a_session_remembers_what_is_wanted(simulator):
         (["--quantile", 2], "q must be between 0 and 1"),
         (["--above", "nan"], "above"),
         (["--relative", 0, "--above", 1], "relative must be a number above 0"),
-        (["--output", 1], "--output names an output for --above"),
+        (["--output", 1], "--output names an output for a goal"),
+        (["--maximize", "--minimize"], "contradict each other"),
+        (["--limit", "cost=,1"], "pass --maximize or --minimize"),
+        (["--maximize", "--limit", "cost<1"], "such as cost=,100"),
+        (["--value-at-risk", 2], "alpha must lie between 0 and 1"),
     ],
 )
 def test_goals_are_refused_in_a_sentence(words, says):
     assert says in refused("solve", "butterfly", *words)
+
+
+def test_the_best_theta_is_a_goal(tmp_path):
+    words = ["solve", "linear", "--option", "dim=2", "--maximize", "--value-at-risk", 0.9, "--budget", 12]
+    text = ok(*words, "--at", "2,2", "--out", tmp_path)
+    assert "The largest E f is" in text
+    assert list(read(tmp_path / "best.csv")) == ["theta_0", "theta_1", "probability"]
+    numbers = read(tmp_path / "numbers.csv")
+    assert numbers["what"] == ["the largest E f", "the 0.9 value at risk of E f"]
+    assert float(numbers["estimate"][1]) < float(numbers["estimate"][0])
+    goal = json.loads((tmp_path / "run.json").read_text())["goal"]["goal"]
+    assert [each["kind"] for each in goal] == ["Best", "ValueAtRisk"]

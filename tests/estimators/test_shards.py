@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,8 +18,6 @@ from cbq.measures import Gaussian, Uniform
 from tests.runs.test_executors import RandomOrder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "clusters.md").read_text()
-RECIPES = dict(re.findall(r"^## (\w+)$.*?```python\n(.*?)```", PAGE, flags=re.DOTALL | re.MULTILINE))
 
 
 def f(x, theta):
@@ -175,42 +167,6 @@ def test_a_comparison_does_not_depend_on_the_executor(truth, executor):
     for a, b in zip(one.rows, two.rows, strict=True):
         a, b = vars(a) | {"seconds": 0}, vars(b) | {"seconds": 0}
         np.testing.assert_equal(a, b)
-
-
-def run(recipe, folder, *launcher):
-    script = folder / "script.py"
-    script.write_text(RECIPES[recipe])
-    shown = subprocess.run(
-        [*launcher, script.name], cwd=folder, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert shown.returncode == 0, shown.stderr
-    return shown.stdout
-
-
-@pytest.fixture(scope="module")
-def printed():
-    fit = cbq.CBQ().fit(cbq.problems.get("linear").collect(T=20, N=20, rng=0))
-    return f"{fit.predict(fit.theta[:1])}\n"
-
-
-@pytest.mark.parametrize(
-    ("recipe", "module"), [("Processes", "cbq"), ("Dask", "distributed"), ("SLURM", "executorlib")]
-)
-def test_the_recipes_print_what_a_fit_without_an_executor_does(recipe, module, printed, tmp_path):
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
-    assert run(recipe, tmp_path, sys.executable) == printed
-
-
-def test_the_recipe_of_mpi_prints_it_too(printed, tmp_path):
-    launcher = Path(sys.executable).with_name("mpiexec")
-    launcher = str(launcher) if launcher.exists() else shutil.which("mpiexec")
-    if importlib.util.find_spec("mpi4py") is None or launcher is None:
-        pytest.skip("mpi4py or mpiexec is not installed")
-    works = subprocess.run([sys.executable, "-c", "import mpi4py.MPI"], capture_output=True, check=False)
-    if works.returncode:
-        pytest.skip("mpi4py finds no MPI library")
-    assert run("MPI", tmp_path, launcher, "-n", "3", sys.executable, "-m", "mpi4py.futures") == printed
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster, whose workers come and go

@@ -1,7 +1,7 @@
 """The pages of the site: their code runs, their citations resolve, and the reference leaves out no public name.
 
 Pages with a kernel (`{code-cell}`) are executed by `make docs`; code in the other pages is run here. A block that needs
-a GPU is marked as `py` in place of `python`, tests/estimators/test_shards.py runs those of guide/clusters.md, and
+a GPU is marked as `py` in place of `python`, tests/runs/test_clusters.py runs those of guide/clusters.md, and
 test_skeletons.py those of develop/skeletons.md, which register classes.
 """
 

@@ -98,15 +98,6 @@ def test_collect_refuses(options, kind, message):
         changed().collect(3, 4, rng=0, **options)
 
 
-def test_a_dask_client_is_refused_with_a_hint():
-    class Client:
-        def get_executor(self):
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match=r"is a Client \(of a Dask client, pass client.get_executor\(\)\)"):
-        changed().collect(3, 4, rng=0, executor=Client())
-
-
 # failures
 
 

@@ -103,6 +103,14 @@ def f(x, theta):
     return float(subprocess.run(["sh", "program.sh"], capture_output=True).stdout) * np.sin(x[:, 0])
 problem = problem_of(f)
 """,
+    "Command template": """
+import sys
+problem = problem_of(cbq.integrands.Command(f"{{sys.executable}} scaled.py {k} {{{{x}}}}"))
+""",
+    "Command program": """
+import sys
+problem = problem_of(cbq.integrands.Command(f"{{sys.executable}} program.py {{{{x}}}}"))
+""",
     "UMBridge config": """
 problem = problem_of(cbq.integrands.UMBridge("http://127.0.0.1:{port}", "1", {{"gain": {k}}}))
 """,
@@ -130,6 +138,8 @@ PARTS = {  # that errors name
     "helper function": "helper",
     "helper in another module": "scaled",
     "class attribute": "Model.k",
+    "Command template": "the attribute template of Command",
+    "Command program": "the file program.py",
     "UMBridge config": "the attribute config of UMBridge",
     "UMBridge model": "the attribute name of UMBridge",
     "UMBridge server": "the attribute url of UMBridge",
@@ -182,6 +192,8 @@ def simulator(tmp_path, monkeypatch, port):
         Path("helpers.py").write_text(f"import numpy as np\ndef scaled(x): return {k}.0 * np.sin(x)\n")
         Path("gain.txt").write_text(f"{k}")
         Path("program.sh").write_text(f"echo {k}.0\n")
+        Path("program.py").write_text(f"import math, sys\nprint({k} * math.sin(float(sys.argv[1])))\n")
+        Path("scaled.py").write_text("import math, sys\nprint(float(sys.argv[1]) * math.sin(float(sys.argv[2])))\n")
         monkeypatch.setenv("GAIN", str(k))
         forget()
         importlib.invalidate_caches()

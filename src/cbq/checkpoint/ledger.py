@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 class StoredLedger:
     """The contents of a ledger: the settings, and theta (n, p), x (n, d) and measures of all runs that were asked for.
 
-    results: of the runs that were made, in the order in which they came back. rounds, notes: JSON objects.
+    results: of the runs that were made, in the order in which they came back. choices: for each run, the number of the
+    first run that was chosen together with it, and the number of results that were known then. asked_at: seconds since
+    1970, for each run. rounds, notes: JSON objects.
     """
 
     settings: dict[str, Any]
@@ -39,6 +42,8 @@ class StoredLedger:
     x: Array
     measures: list[PackedMeasure]
     results: list[BatchResult]
+    choices: list[tuple[int, int]]
+    asked_at: list[float]
     rounds: list[dict[str, Any]]
     notes: dict[str, Any]
     sources: dict[str, str | None]
@@ -47,7 +52,8 @@ class StoredLedger:
 class Ledger:
     """The open file of an adaptive run, which no other process may open. Rows are on the disk once they are written.
 
-    settings: a file with other settings is refused. sources: of a new file; after opening, the sources in the file.
+    settings: a file with other settings is refused. sources: of a new file; after opening, the sources in the file, as
+    `notes` are the notes in it.
     wait: the seconds to wait for a process that has the file open.
     """
 
@@ -70,6 +76,7 @@ class Ledger:
             self._file.close()
             raise
         self._outputs, self.sources = self.stored.outputs, self.stored.sources
+        self.notes = dict(self.stored.notes)
 
     def write_sources(self, sources: dict[str, str | None]) -> None:
         """Replace the sources of the run, such as fingerprints of the user's functions."""
@@ -82,11 +89,19 @@ class Ledger:
         require_measures(self.path, "measure of x", self.stored.measures, pack_measures(measures))
 
     def ask(self, first: int, theta: Array, measures: Sequence[Measure], x: Array) -> None:
-        """Add runs at theta (n, p) and x (n, d), numbered from `first` on."""
+        """Add runs at theta (n, p) and x (n, d), numbered from `first` on, which were chosen together."""
         with self._file.writing() as connection:
             tables.write_thetas(connection, first, theta, pack_measures(measures), None)
+            (told,) = connection.execute("SELECT count(*) FROM batches").fetchone()
             for t, point in enumerate(x, first):
-                tables.insert(connection, "asked", t, to_bytes(point))
+                tables.insert(connection, "asked", t, to_bytes(point), first, told, time.time())
+
+    def ask_again(self, runs: Iterable[int]) -> None:
+        """Write that these runs are asked for now."""
+        with self._file.writing() as connection:
+            for t in runs:
+                row = connection.execute("SELECT t, x, first, told FROM asked WHERE t = ?", (t,)).fetchone()
+                tables.insert(connection, "asked", *row, time.time(), replace=True)
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
         """Write all of these results, or none; x (n, d) are the points of all runs.
@@ -114,6 +129,7 @@ class Ledger:
         """Write a note, in place of an earlier one of this name."""
         with self._file.writing() as connection:
             tables.insert(connection, "notes", name, json.dumps(record, allow_nan=False), replace=True)
+        self.notes[name] = record
 
     @property
     def is_open(self) -> bool:
@@ -141,8 +157,8 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
         if settings["design"] != "adaptive":
             raise another_run(path, f"the design is {settings['design']!r} in the file, and it is no adaptive run")
         theta, measures, _ = tables.read_thetas(path, connection, settings["p"])
-        asked = tables.rows(path, connection, "asked", "t, x", numbered=True)
-        x = [from_bytes(data, (settings["d"],)) for _, data in asked]
+        asked = list(tables.rows(path, connection, "asked", "t, x, first, told, at", numbered=True))
+        x = [from_bytes(data, (settings["d"],)) for _, data, *_ in asked]
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
         batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
@@ -152,4 +168,6 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
         rounds = [json.loads(text) for _, text in tables.rows(path, connection, "rounds", "k, json")]
         notes = {name: json.loads(text) for name, text in tables.rows(path, connection, "notes", "name, json")}
         points = np.stack(x) if x else np.empty((0, settings["d"]))
-        return StoredLedger(settings, outputs, theta, points, measures, results, rounds, notes, sources)
+        choices, asked_at = [(first, told) for _, _, first, told, _ in asked], [float(row[-1]) for row in asked]
+        stored = (measures, results, choices, asked_at, rounds, notes, sources)
+        return StoredLedger(settings, outputs, theta, points, *stored)

@@ -10,7 +10,8 @@ batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). 
 
 The ledger of an adaptive run has three more:
 
-asked : the point (d,) of the run with theta t.
+asked : the point (d,) of the run with theta t, the number of the first run that was chosen together with it, the number
+    of results in the file when they were chosen, and the time, in seconds since 1970, when it was last asked for.
 rounds : JSON about each choice of runs.
 notes : JSON by name, which may be written again.
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 FORMAT = "cbq-checkpoint"
-VERSION = 6  # of the format; raised when other versions of cbq would misread a file
+VERSION = 7  # of the format; raised when other versions of cbq would misread a file
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, "
@@ -56,7 +57,8 @@ SCHEMA = (
     "CREATE TABLE proposals (t INTEGER PRIMARY KEY, measure INTEGER NOT NULL, checksum INTEGER NOT NULL)",
 )
 LEDGER = (
-    "CREATE TABLE asked (t INTEGER PRIMARY KEY, x BLOB NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE asked (t INTEGER PRIMARY KEY, x BLOB NOT NULL, first INTEGER NOT NULL, told INTEGER NOT NULL, "
+    "at REAL NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE rounds (k INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE notes (name TEXT PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )

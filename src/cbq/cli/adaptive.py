@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,10 +24,10 @@ from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
 from cbq.common import evenly, one_of, run_entropy, shown_seed
 from cbq.problems.problem import Problem
-from cbq.runs import GOAL_NOTE, AdaptiveAnswer, OnChange, Session
+from cbq.runs import GOAL_NOTE, AdaptiveAnswer, Asked, OnChange, Session
 
-PROBLEM_NOTE = "problem"
-WAIT = 5.0  # seconds to wait for another process to release the file
+PROBLEM_NOTE, LEASE_NOTE = "problem", "lease"  # names of the problem and of the lease in a checkpoint
+WAIT = 5.0  # seconds to wait for another process to release the file, if nothing else is asked for
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
 
@@ -36,7 +37,7 @@ class Solving(options.Running, options.Showing):
 
     batch: int | None = options.whole(
         "Choose this many runs together, before any of them is made.",
-        shown="one for each worker, or an eighth of the runs so far",
+        shown="an eighth of the runs so far; with --workers, as they become free",
     )
 
 
@@ -56,9 +57,14 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Changing:
-    """What to do if f has changed."""
+    """What to do if f has changed, or if another process has the file."""
 
     on_change: str = options.setting(options.ON_CHANGE, default="raise", metavar="NAME")
+    wait: str = options.setting(
+        "Wait this long for another process that has RUN open, such as 30s or 10m.",
+        default=options.duration(WAIT),
+        metavar="TIME",
+    )
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,13 @@ class Asking(Changing):
     )
     pending: bool = options.setting(
         "List the runs that were asked for and not told, instead of new runs.", "--pending", default=False
+    )
+    lease: str | None = options.setting(
+        "Ask again for runs that were asked for longer ago than this, such as 90m, 2h or 1d, and not told, since their "
+        "jobs may be lost. RUN remembers it.",
+        "--lease",
+        metavar="TIME",
+        shown="never",
     )
     seed: int | None = options.setting(
         "Begin a run with this random seed.", "--seed", metavar="INTEGER", min=0, shown="0"
@@ -108,11 +121,15 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     Chooses where to run f, runs it there, and stops when the intervals of I(theta) are as narrow as --rtol or
     --tolerance, or when the budget is spent; without either, it spends the budget. Prints whether the accuracy is
     reached, the number of runs and the next run, and the table of `cbq run`. With --above, --below or --quantile, the
-    goal is a probability or a quantile of f itself. With --out, writes to the folder
+    goal is a probability or a quantile of f itself; with --maximize or --minimize, the best theta, whose expected
+    regret --tolerance or --rtol limits; with --value-at-risk, --expected-shortfall or --expected-loss, a risk measure
+    of I over the prior. With --out, writes to the folder
 
     \b
       estimate.csv  the table, on a finer grid
-      goals.csv     probabilities and quantiles, with --above, --below or --quantile
+      goals.csv     probabilities and quantiles, if asked for
+      numbers.csv   the best I and risk measures, if asked for
+      best.csv      the thetas that may be best, if asked for
       figure.png    the estimate over theta and the next runs
       report.html   a self-contained report: the answer, the choices, checks, warnings
       history.csv   the half-width of the intervals and the goal, round by round
@@ -126,6 +143,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     Examples:
       cbq solve sir --rtol 0.05 --budget 300 --out out/
       cbq solve butterfly --above 5 --relative 0.05
+      cbq solve butterfly --value-at-risk 0.995 --relative 0.05
       cbq solve simulator.py:problem --tolerance 0.5 --criterion max --workers 2
       cbq solve simulator.py:build --option days=30 --checkpoint run.sqlite
     """
@@ -147,13 +165,12 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
             _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
         typer.echo(f"{answer.summary()}\n")
         report.show()
-        if not goal.of_mean_only:
-            table = report.table.theta
-            columns = answer._estimates(table[evenly(len(table), 9)], goal.level)
+        table = report.table.theta
+        for name, columns in answer._goal_tables(table[evenly(len(table), 9)]).items():
             typer.echo("")
             write_columns(None, columns)
             if out is not None:
-                write_columns(out / "goals.csv", columns)
+                write_columns(out / f"{name}.csv", columns)
         if out is not None:
             _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
@@ -166,12 +183,13 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
     Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
     x_0, x_1, ..., or by the names that the problem gives them. Run f there, in any order, and pass the results to `cbq
     tell`. The first call names the problem, whose integrand may be None, and the goal; the file RUN remembers both.
-    Ends with exit status 3, and without a table, once the accuracy is reached or the budget spent.
+    With --lease, runs whose jobs were lost come again, before new ones. Ends with exit status 3, and without a table,
+    once the accuracy is reached or the budget spent.
 
     \b
     Examples:
       cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01
-      cbq ask run.sqlite --n 8 --out points.csv
+      cbq ask run.sqlite --n 8 --lease 2h --out points.csv
       cbq ask run.sqlite --pending
     """
     run, out, pending = resumed.run, asking.out, asking.pending
@@ -180,20 +198,25 @@ def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
             raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
+    wait = options.seconds(asking.wait, "--wait")
+    with _opened(resumed, asking.on_change, wait, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
+        lease = _lease(session, asking.lease)
         reason = _why_none(session, pending=pending)
-        n = 0 if pending else len(session.pending)  # their table may have been lost
-        again = f"cbq ask {run} --pending lists them"
-        earlier = f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
-        if reason is not None:
+        asked, n_again = session.pending, 0
+        if not pending:
+            asked, n_again = _next_runs(session, asking.n, None if session.reached else lease, new=reason is None)
+        earlier = _earlier(session, run, asked, lease)  # their table may have been lost
+        if not len(asked):
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        left = session.goal.budget - session.n_asked
-        asked = session.pending if pending else session.ask(min(asking.n or session.batch_size(1), left))
         write_columns(out, asked.to_columns())
+    more = f" {n_again} of them were asked for before and not told." * bool(n_again) + earlier
     if out is not None:
-        typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
+        how = f"run f there, and tell the results with cbq tell {run}."
+        typer.echo(f"{len(asked)} runs are in {out}: {how}{more}")
+    elif more:  # apart from the table
+        typer.echo(more.strip(), err=True)
 
 
 def tell(resumed: Resumed, telling: Telling) -> None:
@@ -209,9 +232,9 @@ def tell(resumed: Resumed, telling: Telling) -> None:
       cbq tell run.sqlite results.csv
     """
     table = read_sheet(telling.results, telling.sheet, telling.header_row)
-    if table.remark:
-        typer.echo(f"{table.remark}.", err=True)
-    with _opened(resumed, telling.on_change) as opened:
+    for remark in table.remarks:
+        typer.echo(f"{remark}.", err=True)
+    with _opened(resumed, telling.on_change, options.seconds(telling.wait, "--wait")) as opened:
         session = opened.session
         before = session.n_told
         tell_results(table, session)
@@ -237,9 +260,12 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
         session = opened.session  # closed below, so that others can ask and tell during the fit
     with opened.source.locating_errors():
         failed = f" ({len(session.failures)} failed)" * bool(session.failures)
+        lease = _lease(session, None)
+        n = 0 if lease is None else len(session.overdue(lease))
+        late = f" ({n} for more than {options.duration(lease or 0.0)})" * bool(n)
         typer.echo(
             f"{opened.problem.name}: {session.n_asked} runs asked for, {session.n_told} told{failed}, "
-            f"{len(session.pending)} pending. Wanted: {session.goal}."
+            f"{len(session.pending)} pending{late}. Wanted: {session.goal}."
         )
         if session.missing:
             typer.echo(f"\nNext: {_next(session, resumed.run)}")
@@ -259,6 +285,7 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
 def _opened(
     resumed: Resumed,
     on_change: str | None,
+    wait: float = WAIT,
     *,
     begin: bool = False,
     seed: int | None = None,
@@ -267,19 +294,19 @@ def _opened(
     """The run in a file, locked against other processes.
 
     on_change : as for `Problem.session`; None to read the run only. begin : whether to make the file if there is none.
-    seed, accuracy : by default, the ones in the file.
+    wait : seconds to wait for another process to release the file. seed, accuracy : by default, the ones in the file.
     """
     file, problem = resumed.run, resumed.problem
     is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed
     if is_new and (problem is None or not begin):
         raise ValueError(f"there is no run {file}: cbq ask {file} --problem path/to/file.py:attribute begins one.")
-    stored = None if is_new else read_ledger(file, WAIT)
+    stored = None if is_new else read_ledger(file, wait)
     source = ProblemSource.optional(problem, resumed.option) or _stored_source(file, stored)
     remembered = {} if stored is None else stored.notes.get(GOAL_NOTE, {"level": stored.settings["level"]})
     goal = (accuracy or options.Accuracy()).goal(remembered)
     entropy = _entropy(file, stored, seed)
     target = source.load()
-    with source.locating_errors(), target._session(goal, entropy, None, None, file, WAIT) as session:
+    with source.locating_errors(), target._session(goal, entropy, None, None, file, wait) as session:
         if on_change is None:
             session._warn_if_changed()
         else:
@@ -329,6 +356,31 @@ def _write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, command:
     written += [str(folder / "history.csv"), write_figure(folder / "history.png", history.plot)]
     written.append(report.write_report(folder / "report.html", command, record, answer))
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")
+
+
+def _lease(session: Session, given: str | None) -> float | None:
+    """The seconds after which a run without a result is lost, as given or as the file remembers; None for never."""
+    if given is not None:
+        session.note(LEASE_NOTE, options.seconds(given, "--lease"))
+    lease: float | None = session.noted(LEASE_NOTE)
+    return lease
+
+
+def _next_runs(session: Session, n: int | None, lease: float | None, *, new: bool) -> tuple[Asked, int]:
+    """At most n runs to make: lost ones, and then new ones within the budget; and the number of lost ones."""
+    wanted = n or session.batch_size(1)
+    again = session.ask_again(lease or math.inf, wanted)
+    wanted = min(wanted - len(again), session.goal.budget - session.n_asked) if new else 0
+    return (again + session.ask(wanted) if wanted > 0 else again), len(again)
+
+
+def _earlier(session: Session, run: Path, asked: Asked, lease: float | None) -> str:
+    """A sentence on pending runs besides these."""
+    n = len(session.pending) - len(asked)
+    if not n:
+        return ""
+    back = "" if lease is None else f", and cbq ask repeats each {options.duration(lease)} after it was asked for"
+    return f" {n} runs that were asked for earlier are pending: cbq ask {run} --pending lists them{back}."
 
 
 def _why_none(session: Session, *, pending: bool) -> str | None:

@@ -71,7 +71,7 @@ def _option(option: str, value: str | None) -> str:
     return option + shlex.quote(",".join(map(str, literal)) if isinstance(literal, list | tuple) else str(literal))
 
 
-class Command(TyperCommand):
+class CommandInOptions(TyperCommand):
     """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
 
     def invoke(self, ctx: Any) -> Any:

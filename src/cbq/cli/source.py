@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from typing import Any, Self
 from cbq import problems
 from cbq.cli.messages import naming_options
 from cbq.common import as_text, did_you_mean
+from cbq.integrands import Command
 from cbq.problems.problem import Problem
 from cbq.report import made_with
 
@@ -27,11 +28,16 @@ FORMAT, VERSION = "cbq-run", 1
 
 @dataclass(frozen=True)
 class ProblemSource:
-    """A problem by name, or by file and attribute, with the options of the function that builds it."""
+    """A problem by name, or by file and attribute, with the options of the function that builds it.
+
+    command, pattern: the template of a program that replaces its integrand, and how its output is parsed.
+    """
 
     name: str  # of the problem, or of the attribute
     file: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    pattern: str | None = None
 
     @classmethod
     def parse(cls, text: str, options: Sequence[str] | None) -> Self:
@@ -57,7 +63,8 @@ class ProblemSource:
     def of_record(cls, record: Mapping[str, Any]) -> Self:
         """From the value of `record`."""
         name, file, options = (record[key] for key in ("name", "file", "options"))
-        return cls(name, None if file is None else Path(file), options)
+        program = record.get("command"), record.get("pattern")
+        return cls(name, None if file is None else Path(file), options, *program)
 
     @property
     def registered(self) -> str | None:
@@ -67,25 +74,26 @@ class ProblemSource:
     @property
     def record(self) -> dict[str, Any]:
         """The source as a JSON object."""
-        return {**asdict(self), "file": None if self.file is None else str(self.file)}
+        program = {"command": self.command, "pattern": self.pattern} if self.command is not None else {}
+        file = None if self.file is None else str(self.file)
+        return {"name": self.name, "file": file, "options": self.options, **program}
 
     def __str__(self) -> str:
         return self.name if self.file is None else f"{_short_path(self.file)}:{self.name}"
 
     def load(self) -> Problem:
         """Return the problem; this runs the user's file and makes its folder importable."""
+        problem = self._loaded()
+        if self.command is None:
+            return problem
+        with naming_options({"the command": "--command", "template": "--command", "parse": "--parse"}):
+            return problem._replaced(integrand=Command(self.command, self.pattern).with_names(problem.names))
+
+    def _loaded(self) -> Problem:
         if self.file is None:
             with naming_options({name: f"--option {name}=" for name in self.options}):
                 return problems.get(self.name, **self.options)
-        if not self.file.is_file():
-            raise ValueError(f"there is no file {_short_path(self.file)}.")
-        with self.locating_errors():
-            module = _imported(self.file)
-        if not hasattr(module, self.name):
-            names = _candidates(module)
-            hint = did_you_mean(self.name, names, "problems in it") if names else "it has no problem."
-            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
-        problem = getattr(module, self.name)
+        problem = self.attribute()
         if callable(problem) and not isinstance(problem, type):
             problem = self._call(problem)
         elif self.options:
@@ -94,6 +102,18 @@ class ProblemSource:
             kind = problem.__name__ if isinstance(problem, type) else type(problem).__name__
             raise TypeError(f"{self} must be a cbq.Problem, or a function that returns one, but it gives {kind}.")
         return problem
+
+    def attribute(self, what: str = "problem") -> Any:
+        """Return the attribute of the user's file; this runs the file and makes its folder importable."""
+        if self.file is None or not self.file.is_file():
+            raise ValueError(f"there is no file {self.name if self.file is None else _short_path(self.file)}.")
+        with self.locating_errors():
+            module = _imported(self.file)
+        if not hasattr(module, self.name):
+            names = _candidates(module) if what == "problem" else [name for name in vars(module) if name[0] != "_"]
+            hint = did_you_mean(self.name, names, f"{what}s in it") if names else f"it has no {what}."
+            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
+        return getattr(module, self.name)
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:

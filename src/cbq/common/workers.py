@@ -1,7 +1,7 @@
 """The worker pool behind an executor: the argument `executor`, its workers, and calls spread over them.
 
-An executor is a number of processes to start, or any `concurrent.futures.Executor`: a pool of threads or processes,
-MPI, SLURM, or a cluster through Dask's `client.get_executor()`.
+An executor is a number of processes to start, or anything with `submit`: a pool of threads or processes, MPI, SLURM, a
+client of Dask.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cbq.common.checks import described, shown
+from cbq.common.futures import Calls, Executor
 
 MAX_PROCESSES = 1024  # that a call starts
 CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
@@ -45,9 +46,9 @@ class WorkerError(RuntimeError):
 
 
 def as_executor(executor: Any) -> Executor | int | None:
-    """The argument `executor`, checked."""
-    if executor is None or isinstance(executor, Executor):
-        return executor
+    """The argument `executor`, checked; of a client of Dask, its executor."""
+    if executor is None:
+        return None
     if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
         if not 1 <= executor <= MAX_PROCESSES:
             raise ValueError(
@@ -55,10 +56,16 @@ def as_executor(executor: Any) -> Executor | int | None:
                 f"most {MAX_PROCESSES} are started)."
             )
         return int(executor)
-    hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
+    if not isinstance(executor, type):
+        if callable(getattr(executor, "get_executor", None)):  # Dask's own `submit` takes equal calls for one
+            executor = executor.get_executor()
+        if callable(getattr(executor, "submit", None)):
+            found: Executor = executor
+            return found
+    kind = f"the class {executor.__name__}" if isinstance(executor, type) else f"a {type(executor).__name__}"
     raise TypeError(
-        f"executor must be None, a number of processes or a concurrent.futures.Executor, but it is a "
-        f"{type(executor).__name__}{hint}."
+        f"executor must be None, a number of processes or an object with submit(function, *arguments), such as a "
+        f"concurrent.futures.Executor, but it is {kind}."
     )
 
 
@@ -86,7 +93,7 @@ class Workers:
     @property
     def count(self) -> int:
         """The number of tasks that run at a time, as far as it is known."""
-        for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
+        for name in ("_max_workers", "num_workers", "max_workers"):  # the standard library and loky; mpi4py; others
             n = getattr(self._executor, name, None)
             if isinstance(n, int) and n > 0:
                 return n
@@ -163,76 +170,47 @@ def as_called(
         return
     if tasks:
         require_picklable(executor, (function, tasks[0]), name, instead)
-    workers, losses = Workers(executor), [0] * len(tasks)
-    waiting, pending = list(range(len(tasks)))[::-1], dict[Future[_Outcome], int]()
-    most = 2 * workers.count + 2
+    workers, losses, calls = Workers(executor), [0] * len(tasks), Calls[int](executor)
+    waiting, most = list(range(len(tasks)))[::-1], 2 * workers.count + 2
     try:
-        while waiting or pending:
-            while waiting and len(pending) < most:
+        while waiting or len(calls):
+            while waiting and len(calls) < most:
                 i = waiting.pop()
-                pending[_submitted(executor, function, tasks[i], losses[i])] = i
-            done, _ = wait(pending, CHECK_INTERVAL, FIRST_COMPLETED)
-            if not done:
-                workers.require_some(f"{len(pending)} tasks wait")
+                _submit(calls, i, function, tasks[i], losses[i])
+            ended = calls.finished(CHECK_INTERVAL)
+            if ended is None:
+                workers.require_some(f"{len(calls)} tasks wait")
                 continue
             workers.heard()
-            for future in done:
-                i = pending.pop(future)
-                outcome = _outcome(future, losses[i])
-                if outcome is None:
-                    losses[i] += 1
-                    waiting.append(i)
-                elif outcome.error is not None:
+            for i, outcome in ended:
+                if outcome.error is not None:
                     raise outcome.error
-                else:
+                if outcome.lost is None:
                     yield i, outcome.result
+                    continue
+                _require_retry(outcome.lost, losses[i])
+                losses[i] += 1
+                waiting.append(i)
     finally:
-        for future in pending:
-            future.cancel()
+        calls.cancel()
 
 
-class _Outcome(NamedTuple):
-    """What a call returned, or raised: an error in a future is then one of the executor."""
-
-    result: Any = None
-    error: Exception | None = None
-
-
-def _call(function: Callable[[Task], Result], task: Task, attempt: int) -> _Outcome:
-    """A call in a worker. attempt: keeps a scheduler that caches calls from returning an earlier attempt."""
+def _submit(calls: Calls[int], i: int, function: Callable[[Task], Result], task: Task, losses: int) -> None:
     try:
-        return _Outcome(function(task))
-    except Exception as error:
-        return _Outcome(error=_sendable(error))
-
-
-def _sendable(error: Exception) -> Exception:
-    """The error, or its text where it would not survive the way back."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(described(error))
-    return error
-
-
-def _submitted(executor: Executor, function: Callable[[Task], Result], task: Task, attempt: int) -> Future[_Outcome]:
-    try:
-        return executor.submit(_call, function, task, attempt)
+        calls.submit(i, function, task, losses)
     except BrokenExecutor as error:
         raise _broken(error) from error
     except RuntimeError as error:  # of the standard library, after its shutdown
         raise WorkerError(f"the executor takes no more tasks ({described(error)}): pass one that is open.") from error
 
 
-def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
-    """What became of a call; None if its worker was lost and it is worth another attempt."""
-    try:
-        return future.result()
-    except BrokenExecutor as error:
+def _require_retry(error: BaseException, losses: int) -> None:
+    """Raise unless a call whose worker was lost is worth another attempt."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, BrokenExecutor):
         raise _broken(error) from error
-    except Exception as error:  # CancelledError among them
-        if losses < RETRIES and not killed_its_workers(error):
-            return None
+    if losses >= RETRIES or killed_its_workers(error):
         raise WorkerError(
             f"a task came back {losses + 1} times without a result ({described(error)}): a worker was killed, ran out "
             f"of memory, or cannot load cbq and what was sent."

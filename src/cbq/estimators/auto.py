@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
-from cbq.common import Array, evenly
+from cbq.common import Array, Executor, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.estimators.base import Estimator, estimator
 from cbq.estimators.conditional import CBQ, CBQFit

@@ -17,11 +17,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common import as_text, did_you_mean, flag, one_of, opened, shown
+from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown
 from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
@@ -48,7 +47,7 @@ class Estimator(ABC, Generic[F]):
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> F:
         """Estimate I over theta from samples.
 
-        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as a Dask cluster's: its
+        executor: a number of processes to start, or anything with `submit`, such as a client of Dask: its
         workers share the thetas of stage 1 of `cbq.CBQ`. The fit does not depend on how many there are.
         """
         with opened(executor) as pool:
@@ -182,9 +181,9 @@ def require_several_values(samples: Samples) -> None:
         )
 
 
-def check_kernels(estimator: Any, *, lists: bool = False) -> None:
-    """Raise unless kernel_x and kernel_theta are kernels or "auto"; lists: or lists of kernels."""
-    for name in ("kernel_x", "kernel_theta"):
+def check_kernels(estimator: Any, *, lists: bool = False, names: Sequence[str] = ("kernel_x", "kernel_theta")) -> None:
+    """Raise unless the options with these names are kernels or "auto"; lists: or lists of kernels."""
+    for name in names:
         given = getattr(estimator, name)
         several = lists and isinstance(given, list | tuple) and len(given) > 0
         if is_auto(given) or all(isinstance(each, Kernel) for each in (given if several else [given])):

@@ -2,6 +2,7 @@
 
 from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
+from cbq.fit.best import BestTheta, Contest
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.emulator import CorrelatedValues, Emulator, whitening
@@ -14,6 +15,7 @@ from cbq.fit.findings import (
     few_thetas,
     for_some,
     shared_design,
+    unlearnt_over_theta,
     warn_of,
 )
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails

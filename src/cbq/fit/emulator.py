@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, blocks, count, flag, generator, points, require_memory
+from cbq.common import Array, RNGLike, blocks, count, flag, generator, points, require_memory
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import Kernel
 from cbq.linalg.lapack import eigh, symmetric_root
@@ -143,7 +143,7 @@ class Emulator:
         x: npt.ArrayLike,
         theta: npt.ArrayLike | None = None,
         size: int = 1,
-        rng: np.random.Generator | int = 0,
+        rng: RNGLike = 0,
     ) -> Array:
         """Draws of f as a function, at all points jointly: (size, n) or (size, n, C)."""
         x, rng, size = self._points(x), generator(rng), count(size, "size")

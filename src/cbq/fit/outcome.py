@@ -29,6 +29,7 @@ from cbq.common import (
     Array,
     Integers,
     Progress,
+    RNGLike,
     as_progress,
     between_0_and_1,
     check_fields,
@@ -243,7 +244,7 @@ class Outcome(ArrayTable, Drawn):
         *,
         size: int | None,
         of: Of,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         options: OutcomeOptions,
         progress: Progress,
     ) -> Outcome:
@@ -259,9 +260,7 @@ class Outcome(ArrayTable, Drawn):
         return cls(fit, thetas, points, one_of(of, Of, "of"), options, generator(rng), as_progress(progress))
 
     @classmethod
-    def at_points(
-        cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: np.random.Generator | int = 0
-    ) -> Outcome:
+    def at_points(cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: RNGLike = 0) -> Outcome:
         """The outcome of one run from given points of the measures of thetas (M, p), such as importance points."""
         fit.emulator.require_draws()
         options = OutcomeOptions(interpolation=Interpolation(first=max(3, len(theta))))

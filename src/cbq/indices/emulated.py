@@ -27,7 +27,7 @@ from cbq.common import Array, check_fields, is_whole
 from cbq.fit import CorrelatedValues, Emulator, whitening
 from cbq.indices.inputs import RandomInputs
 from cbq.indices.plan import Plan, Subset
-from cbq.runs import sobol
+from cbq.measures.points import sobol
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from cbq.common import Array, Integers, blocks
 from cbq.measures import Measure, Product
 from cbq.measures.base import stack
-from cbq.runs import sobol
+from cbq.measures.points import sobol
 from cbq.samples import Samples, find_thetas
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
+from cbq.common import Array, RNGLike, as_text, between_0_and_1, did_you_mean, flag, generator, is_whole, listed, shown
 from cbq.estimators import MOBQ
 from cbq.fit import FRESH, Fit, warn_of
 from cbq.indices.emulated import OPTIONS, SensitivityOptions, Shares, emulated_shares, expected_at_ends
@@ -33,7 +33,7 @@ def sensitivity(
     second_order: bool = False,
     shapley: bool = False,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     options: SensitivityOptions = OPTIONS,
 ) -> Sensitivity:
     """Which inputs matter: the shares of the variance of f that inputs explain, with intervals.

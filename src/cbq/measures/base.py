@@ -19,6 +19,7 @@ from cbq.common import (
     Array,
     Booleans,
     Immutable,
+    RNGLike,
     broadcast_batch,
     count,
     finite,
@@ -142,7 +143,7 @@ class Measure(Immutable, ABC):
         """
         return self._score(self._points(x))
 
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
+    def sample(self, n: int, rng: RNGLike) -> Array:
         """Draw `n` independent points from each measure: shape (*batch_shape, n, d).
 
         Examples
@@ -155,7 +156,7 @@ class Measure(Immutable, ABC):
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
         """The shape of n draws from each measure; raise if they exceed the memory."""
         shape = (*self.batch_shape, count(n), self.dim)
-        require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
+        require_memory(math.prod(shape), f"n = {n} draws from {type(self).__name__}", "draw fewer at a time")
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, get_args
 
 import numpy as np
@@ -13,8 +12,10 @@ import numpy.typing as npt
 from cbq.checkpoint import LOCK_TIMEOUT
 from cbq.common import (
     Array,
+    Executor,
     Immutable,
     Progress,
+    RNGLike,
     as_executor,
     as_progress,
     called,
@@ -30,6 +31,7 @@ from cbq.common import (
     text,
     whole,
 )
+from cbq.integrands import Command
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.report import html
@@ -141,12 +143,13 @@ class Problem(Immutable):
             raise ValueError(
                 f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
             )
-        self.integrand, self.family, self.prior = integrand, family, measure
+        self.family, self.prior = family, measure
         self.vectorized = flag(vectorized, "vectorized")
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
         self.names = Names.of(names).with_theta(self.p)
+        self.integrand = integrand.with_names(self.names) if isinstance(integrand, Command) else integrand
         if version is not None and not isinstance(version, str) and not is_number(version):
             raise TypeError(f"version must be a text or a number, but it is {shown(version)}.")
         self.version = None if version is None else str(version)
@@ -184,7 +187,7 @@ class Problem(Immutable):
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
         return answer.copy()
 
-    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Array:
+    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: RNGLike | None = None) -> Array:
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite.
 
         Where theta is a row of a table, or x a table, their columns are found by the names of this problem.
@@ -219,7 +222,7 @@ class Problem(Immutable):
         T: int | None = None,
         N: int | npt.ArrayLike | None = None,
         *,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         design: CollectDesign = "iid",
         theta: npt.ArrayLike | None = None,
         scramble: Scramble = "independent",
@@ -244,16 +247,18 @@ class Problem(Immutable):
         ----------
         T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
-        rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
-            that they depend neither on T nor on other thetas.
+        rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes. Theta t and
+            its points have a seed of their own, derived from this one and t, so that they depend neither on T nor on
+            other thetas.
         design : "iid" or "sobol": scrambled Sobol points, transported to the measure of x, and to the prior. They are
             best balanced if N is a power of two.
         theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1; the columns of a table are
             found by the names of this problem.
         scramble : the scramble of Sobol points: "independent" for each theta, or "common" to all thetas, which makes
             the errors at different thetas similar.
-        executor : where f is called: in this process (default), in a number of new processes, or in any
-            `concurrent.futures.Executor`, such as a pool of threads or `client.get_executor()` of Dask.
+        executor : where f is called: in this process (default), in a number of new processes, or in anything with
+            `submit(function, *arguments)` that returns a future: a `concurrent.futures.Executor`, a client of Dask,
+            an executor of submitit.
         batch : maximum number of points in a call of f (default: 100). The points of a batch belong to one theta, go
             to one worker and enter the checkpoint together: choose a small number if a point takes minutes.
         in_flight : maximum number of pending batches (default: one for each process that the run starts; on an
@@ -292,8 +297,9 @@ class Problem(Immutable):
         self._require_integrand()
         if start is not None and not isinstance(start, Samples):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
+        workers = as_executor(executor)
         options = RunOptions(
-            as_executor(executor),
+            workers,
             whole(batch, "batch", 1),
             None if in_flight is None else whole(in_flight, "in_flight", 1),
             None if checkpoint is None else file_name(checkpoint, "checkpoint"),
@@ -301,7 +307,7 @@ class Problem(Immutable):
             one_of(on_error, OnError, "on_error"),
             one_of(on_change, OnChange, "on_change"),
             whole(retries, "retries"),
-            _time_limit(timeout, as_executor(executor)),
+            _time_limit(timeout, workers),
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
@@ -342,10 +348,11 @@ class Problem(Immutable):
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         start: Samples | None = None,
         batch: int | None = None,
         executor: Executor | int | None = None,
+        in_flight: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
         cost: Cost | Measured | None = None,
@@ -356,12 +363,15 @@ class Problem(Immutable):
     ) -> AdaptiveAnswer:
         """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
 
-        The runs depend on f, on the seed and on the size of the batches, not on interruptions.
+        With several workers, a run that ends triggers the next choice, so that the runs depend on which of them end
+        first; `cbq.Samples.from_checkpoint` reads what they were. With `batch`, and without workers, the runs depend
+        on f, on the seed and on the size of the batches alone, not on interruptions.
 
         Parameters
         ----------
-        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()` or
-            a list of them. Each may have tolerances of its own; the following ones are those of all others.
+        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
+            `cbq.Best()`, `cbq.ValueAtRisk(alpha)`, `cbq.ExpectedShortfall(alpha)`, `cbq.ExpectedLoss()` or a list of
+            them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
         rtol : the same in units of the standard deviation of I over Q, such as 0.01.
         relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
@@ -369,11 +379,13 @@ class Problem(Immutable):
             value over 95% of Q.
         level : of the interval.
         budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
-        rng : a Generator or a seed.
+        rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes.
         start : existing samples of this problem, from `collect` or from an earlier `solve`.
-        batch : number of runs that are chosen jointly, before any of them is made (default: one for each worker, or an
-            eighth of the runs so far if that is more).
+        batch : number of runs that are chosen jointly, and all made before the next choice. By default, several workers
+            get further runs as they become free; without them, it is an eighth of the runs so far.
         executor, progress, on_error, on_change, retries, timeout : as for `collect`.
+        in_flight : maximum number of runs at a time (default: one for each worker). State it for an executor that does
+            not show its workers, such as a queue of a cluster.
         checkpoint : a file that keeps the runs. The same call again resumes and repeats no run; with a smaller
             tolerance or a larger budget, it continues. `cbq.Samples.from_checkpoint` reads it.
         cost : the cost of a run, a function of theta (p,) and x (d,), in any unit; runs are chosen by gain per cost.
@@ -388,16 +400,17 @@ class Problem(Immutable):
         True
         """
         wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
+        workers = as_executor(executor)
         options = RunOptions(
-            as_executor(executor),
+            workers,
             1,
-            None,
+            None if in_flight is None else whole(in_flight, "in_flight", 1),
             None,
             as_progress(progress),
             one_of(on_error, OnError, "on_error"),
             one_of(on_change, OnChange, "on_change"),
             whole(retries, "retries"),
-            _time_limit(timeout, as_executor(executor)),
+            _time_limit(timeout, workers),
         )
         size = None if batch is None else whole(batch, "batch", 1)
         entropy = run_entropy(rng)
@@ -415,7 +428,7 @@ class Problem(Immutable):
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         start: Samples | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         cost: Cost | Measured | None = None,
@@ -528,7 +541,7 @@ class Problem(Immutable):
         rng = self._rng_parameter
         return Evaluator(
             self._require_integrand(),
-            self.vectorized,
+            self.vectorized and not isinstance(self.integrand, Command),
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",
             bounds=None if self.stochastic else self.bounds,  # draws may lie outside

@@ -94,7 +94,7 @@ class Table(ABC):
                 writer.writerow(["" if is_unknown(value) else value for value in row])
 
     def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a self-contained HTML report.
+        """Write a self-contained report: HTML, or Word or PDF if the path ends in .docx or .pdf.
 
         title : of the report. repeat : code or a command that makes this result, to be shown in it.
         """
@@ -203,18 +203,22 @@ class RowTable(Table):
         return [header, *lines], below
 
     def _below(self) -> list[str]:
-        numbered = [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
-        return [*filter(None, [self._legend()]), *numbered, *sentences(self._remarks())]
+        return [*filter(None, [self._legend()]), *self._numbered_notes(), *sentences(self._remarks())]
+
+    def _numbered_notes(self) -> list[str]:
+        return [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
 
 
 def part_of(table: Table, caption: str, most: int = 40) -> Html:
-    """A table in a page, with its rows beyond `most` folded."""
+    """A table in a page, with its rows beyond `most` folded, and the notes of its rows below."""
     (header, *rows), _ = table._cells(table._in_text(), ())
-    shown = html_table(header, rows[:most], caption, left=table._left)
-    if len(rows) <= most:
-        return shown
-    rest = html_table(header, rows[most:], caption, left=table._left)
-    return joined([shown, folded(f"{len(rows) - most} more rows", rest)])
+    parts = [html_table(header, rows[:most], caption, left=table._left)]
+    if len(rows) > most:
+        rest = html_table(header, rows[most:], caption, left=table._left)
+        parts.append(folded(f"{len(rows) - most} more rows", rest))
+    if isinstance(table, RowTable):
+        parts += map(paragraph, table._numbered_notes())
+    return joined(parts)
 
 
 def sentences(remarks: Iterable[str]) -> list[str]:

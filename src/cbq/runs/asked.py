@@ -40,6 +40,11 @@ class Asked(ArrayTable):
         """Each run: its id, theta (p,) and x (d,)."""
         return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
 
+    def __add__(self, other: Asked) -> Asked:
+        """These runs, and then others of the same session."""
+        ids, theta, x = (np.concatenate([getattr(self, each), getattr(other, each)]) for each in ("ids", "theta", "x"))
+        return Asked(ids, theta, x, self.names)
+
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns of a table, (n,) each: id, and the coordinates of theta and x by their names."""
         return {"id": self.ids, **by_run(self.theta, self.x, self.names)}

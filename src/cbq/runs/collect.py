@@ -6,7 +6,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from cbq.checkpoint import BatchResult, Checkpoint, CheckpointError, Evaluations
-from cbq.common import Array, Progress, WorkerError, reporting
+from cbq.common import Array, Executor, Progress, WorkerError, reporting
 from cbq.runs.draws import RunPoints
 from cbq.runs.executors import ExecutorPool
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task

@@ -20,10 +20,12 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from cbq.integrands import Command
 from cbq.runs.introspection import (
     BUFFERS,
     BY_TEXT,
@@ -134,8 +136,15 @@ class _Reader:
             self._follow(type(function))
             for name, value in state(function):
                 self._add(f"the attribute {name} of {type(function).__name__}", self._value(value))
+            self._files_of(function)
         if (found := package_version(function)) is not None:
             self._add(f"the version of {found[0]}", found[1].encode())
+
+    def _files_of(self, value: Any) -> None:
+        """The contents of the files of a command."""
+        for name, path in value.used_files.items() if is_a(value, Command) else ():
+            with suppress(OSError), open(path, "rb") as file:
+                self._add(f"the file {name}", hashlib.file_digest(file, "blake2b").digest())
 
     def _add(self, name: str, digest: bytes, scheme: str = DATA) -> None:
         self.parts.setdefault(name, []).append((scheme, digest))
@@ -293,6 +302,7 @@ class _Reader:
     def _object(self, value: Any) -> bytes:
         """An object of the user, by its attributes; one of a package, by its attributes or numbers, if it shows all."""
         name, before = _class_name(type(value)), self._n_unseen
+        self._files_of(value)
         if is_own(namespace(type(value))):
             return _digest(name, self._attributes(value))
         if (inner := inner_function(value)) is not None:

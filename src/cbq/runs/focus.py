@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from cbq.fit import (
     sobol_blocks,
 )
 from cbq.measures import Empirical
-from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
+from cbq.runs.estimands import ROUNDING, AtThreshold, Pointwise
 from cbq.samples import Runs
 
 
@@ -29,7 +28,7 @@ from cbq.samples import Runs
 class Focus:
     """One output c of f at G thetas, from the points that decide an estimand: WeightedPoints for each theta."""
 
-    estimand: Estimand
+    estimand: Pointwise
     c: int
     points: tuple[WeightedPoints, ...]
     outcome: Outcome
@@ -37,7 +36,7 @@ class Focus:
     @classmethod
     def on(
         cls,
-        estimand: Estimand,
+        estimand: Pointwise,
         c: int,
         fit: Fit,
         theta: Array,
@@ -126,6 +125,3 @@ def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginal
     variances, means = emulator.marginals(x, theta)
     std = np.sqrt(variances[..., c] + emulator.noise_std[c] ** 2)
     return Marginals(weights, means[:, c], std, -np.inf, np.inf)
-
-
-Foci = Sequence[tuple[Focus | None, int]]  # of several quantities, with their outputs; None for the mean

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cbq.checkpoint import BatchResult, joined
-from cbq.common import WorkerError, described, refuse_unpicklable
+from cbq.common import RemoteTraceback, WorkerError, described, refuse_unpicklable
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
 from cbq.runs.scheduling import PART_SECONDS, Pool, TaskResult, WorkerLost
 
@@ -33,13 +33,6 @@ class Message(NamedTuple):
     idle: bool = False
     error: Exception | None = None
     details: str = ""
-
-
-class RemoteTraceback(Exception):
-    """The traceback of an error in another process."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 class ProcessPool(Pool):

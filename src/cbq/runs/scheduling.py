@@ -26,6 +26,7 @@ MAX_HELD = 8  # tasks whose results are passed on together in this process
 GRACE_SECONDS = 2.0  # for running evaluations when a run is interrupted
 
 OnFinished = Callable[[Sequence[BatchResult]], None]  # called with results
+Choose = Callable[[], Task | None]  # the next task; None if there is none for now, until another one has finished
 
 
 class CollectWarning(UserWarning):
@@ -143,14 +144,24 @@ class Scheduler:
 
     def evaluate(self, tasks: Iterable[Task], on_finished: OnFinished) -> None:
         """Evaluate tasks, in any order."""
-        self._begin()  # an error may have left tasks of the last time
         waiting = iter(tasks)
+        self.evaluate_chosen(lambda: next(waiting, None), on_finished)
+
+    def evaluate_chosen(self, choose: Choose, on_finished: OnFinished, *, report_first: bool = False) -> None:
+        """Evaluate the tasks that a function chooses, as workers become free.
+
+        report_first: whether all results are passed on before each choice; else workers are not kept waiting for that.
+        """
+        self._begin()  # an error may have left tasks of the last time
         with held_interrupts(self._pool.wake) as raise_interrupt:
             try:
-                while self._submit(waiting):
-                    self._report(on_finished)  # while the workers are busy
+                while self._submit(choose):
+                    if not report_first:
+                        self._report(on_finished)  # while the workers are busy
                     self._take(self._pool.finished())
                     raise_interrupt()
+                    if report_first:
+                        self._report(on_finished)
             except KeyboardInterrupt:
                 self._drain(time.monotonic() + GRACE_SECONDS, raise_interrupt)
                 raise
@@ -169,15 +180,15 @@ class Scheduler:
         """End the workers, if they are those of this run."""
         self._pool.close()
 
-    def _submit(self, waiting: Iterator[Task]) -> bool:
+    def _submit(self, choose: Choose) -> bool:
         """Submit as many tasks as allowed; whether there is anything to wait for."""
-        for task in self._next_tasks(waiting):
+        for task in self._next_tasks(choose):
             self._pool.submit(task, self._losses[task.batch])
         return self._pool.n_pending > 0
 
-    def _next_tasks(self, waiting: Iterator[Task]) -> Iterator[Task]:
+    def _next_tasks(self, choose: Choose) -> Iterator[Task]:
         while self._pool.n_pending < self._pool.max_pending:
-            task = self._again.popleft() if self._again else next(waiting, None)
+            task = self._again.popleft() if self._again else choose()
             if task is None:
                 if self._suspects and not self._pool.n_pending:
                     yield self._suspects.popleft()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from math import prod
 from threading import RLock
@@ -14,13 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger, Outputs, reading, require_outputs
-from cbq.common import Array, check_fields, is_whole, require_memory, whole
+from cbq.common import Array, check_fields, is_number, is_whole, require_memory, shown, whole
 from cbq.estimators import Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
+from cbq.measures.points import sobol
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
-from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator, sobol
-from cbq.runs.focus import Foci, Focus
+from cbq.runs.curves import CurveEstimand, CurveFocus, Foci
+from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator
+from cbq.runs.estimands import Pointwise
+from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
 from cbq.runs.policies import MeasuredCost, policy_for
@@ -114,6 +118,8 @@ class Session:
         self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
+        for each in goal.estimands:
+            each.require_dimension(quantity.prior.dim)
         self._policy, self._cost = policy_for(quantity, self._wanted, entropy, goal), cost
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
@@ -125,6 +131,7 @@ class Session:
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
         self._seconds: dict[int, float] = {}  # of runs, by id
+        self._asked_at: list[float] = []  # seconds since 1970, by id
         self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
         self._other_rounds = 0  # in the checkpoint, of other goals
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
@@ -143,7 +150,7 @@ class Session:
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
-        self._runs = Runs(stored.theta, stored.x)
+        self._runs, self._asked_at = Runs(stored.theta, stored.x), list(stored.asked_at)
         if len(stored.theta):
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
@@ -191,8 +198,12 @@ class Session:
 
     def note(self, name: str, record: Any) -> None:
         """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
-        if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
+        if self._ledger is not None and self._ledger.notes.get(name) != record:
             self._ledger.note(name, record)
+
+    def noted(self, name: str) -> Any:
+        """The JSON record of this name in the checkpoint, None if there is none."""
+        return None if self._ledger is None else self._ledger.notes.get(name)
 
     def __repr__(self) -> str:
         return f"Session({self._quantity.name!r}, {self.n_told} of {self.n_asked} runs told, asked: {self.goal})"
@@ -297,7 +308,29 @@ class Session:
         if self._ledger is not None:
             self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
         self._runs += new
+        self._asked_at += [time.time()] * n
         return self._asked(range(first, len(self._runs)))
+
+    @_one_at_a_time
+    def ask_again(self, lease: float, n: int | None = None) -> Asked:
+        """Pending runs that were last asked for more than `lease` seconds ago, at most n: their jobs may be lost.
+
+        The time counts from now on for them, so that the next call returns others. Every run may be told by whoever
+        makes it, but once.
+        """
+        late = self.overdue(lease)[: self.n_asked if n is None else whole(n, "n")]
+        if self._ledger is not None and late:
+            self._ledger.ask_again(late)
+        for t in late:
+            self._asked_at[t] = time.time()
+        return self._asked(late)
+
+    def overdue(self, lease: float) -> list[int]:
+        """The ids of pending runs that were last asked for more than `lease` seconds ago, the longest ago first."""
+        if not is_number(lease, 0.0, np.inf) or not lease > 0:
+            raise ValueError(f"lease must be a number of seconds above 0, but it is {shown(lease)}.")
+        overdue = [t for t in self.pending.ids.tolist() if time.time() - self._asked_at[t] > lease]
+        return sorted(overdue, key=lambda t: self._asked_at[t])
 
     def _next(self, n: int) -> Runs:
         """The n runs that would come next."""
@@ -460,21 +493,33 @@ class Session:
         asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
         of_mean = asked.reshape(3, len(theta), -1)
         equal = all_equal(samples)
-        foci, columns = list[tuple[Focus | None, int]](), list[Array]()
+        foci, columns, spread = list[tuple[Focus | CurveFocus | None, int]](), list[Array](), list[float]()
         for estimand, c in goal.columns(of_mean.shape[2], self.names):
-            focus = None
-            if estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
-                rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
+            rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
+            focus: Focus | CurveFocus | None = None
+            found = of_mean[..., c]
+            if isinstance(estimand, CurveEstimand) and not equal:
+                focus = estimand.focus(free, c, self._quantity, goal.level, rng)
+                found = np.full((3, len(theta)), focus.estimate)
+                found[1:] += np.array([[-focus.accuracy], [focus.accuracy]])
+            elif (
+                isinstance(estimand, Pointwise) and estimand.of_outcome and not equal
+            ):  # a constant cannot be drawn; the round is not sound
                 focus = Focus.on(estimand, c, fit, theta, rng)
+                found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))
-            columns.append(of_mean[..., c] if focus is None else np.stack(focus.interval(goal.level, self._n_values)))
+            columns.append(found)
+            spread.append(focus.spread if isinstance(focus, CurveFocus) else float(np.std(found[0])))
         mean, low, high = np.stack(columns, axis=-1)  # (G, K) each
         # An interval of a small probability is far from symmetric: the wider side counts.
         half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
         # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
         sound = self._policy.is_sound(fit, samples) and not equal
-        found = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
-        return FittedRound(fit, found, () if goal.of_mean_only or equal else foci)
+        sound = sound and all(focus.sound for focus, _ in foci if isinstance(focus, CurveFocus))
+        round = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
+        if any(isinstance(each, CurveEstimand) for each in goal.estimands):
+            round = replace(round, spread=np.array(spread))
+        return FittedRound(fit, round, () if goal.of_mean_only or equal else foci)
 
     @property
     def _quantities(self) -> tuple[str, ...]:
@@ -500,7 +545,7 @@ class Session:
         if not rounds:
             return None
         last = rounds[-1]
-        size, target = self.goal.size(last.half_width), self.goal.target(last.mean, last.half_width)
+        size, target = self.goal.size(last.half_width), self.goal.target_at(last)
         unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)

@@ -1,13 +1,15 @@
-"""`problem.solve`: ask for a batch, evaluate it and tell the results, until the goal is reached."""
+"""`problem.solve`: ask for runs, make them and tell the results, until the goal is reached."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 from cbq.checkpoint import BatchResult
 from cbq.common import Report, WorkerError, reporting
 from cbq.runs.answer import AdaptiveAnswer
+from cbq.runs.asynchronous import NextRuns
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.runs.policies import dependence_on_theta
@@ -18,7 +20,8 @@ from cbq.runs.session import Session
 def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
     """Make runs until the goal is reached or the budget spent, and return the answer.
 
-    batch: number of runs chosen at a time (default: `Session.batch_size`).
+    batch: number of runs chosen at a time. By default, several workers get a run whenever one of them is free, and one
+    gets `Session.batch_size`.
     """
     with (
         closing(workers_for(evaluator, options)) as workers,
@@ -27,13 +30,11 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
         session._resume(options.on_change, workers, evaluator)
         if options.on_error == "raise":
             session.forget_failures()
+        run = _Run(session, workers, options, report, batch)
         try:
-            _make_pending(session, workers, options, report)
             _require_independence(session)
-            while not session.is_over:
-                size = session.batch_size(workers.n_workers) if batch is None else batch
-                session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
-                _make_pending(session, workers, options, report)
+            while len(session.pending) or not session.is_over:
+                run.advance()
                 _require_independence(session)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, session)
@@ -41,38 +42,75 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
     return session.answer()
 
 
-def _make_pending(
-    session: Session,
-    workers: ThisProcess | Scheduler,
-    options: RunOptions,
-    report: Report,
-    *,
-    failures: int = 10,
-) -> None:
-    """Make the pending runs; one by one until the first value, which shows the outputs of f.
+@dataclass(frozen=True)
+class _Run:
+    """Runs of a session, and where they are made."""
 
-    failures: raise after this number of failures without a value.
-    """
+    session: Session
+    workers: ThisProcess | Scheduler
+    options: RunOptions
+    report: Report
+    batch: int | None
 
-    def on_finished(results: Sequence[BatchResult]) -> None:
-        session.take(results)
-        report(session.n_told, session.goal.budget)
+    def advance(self) -> None:
+        """Make the pending runs, and further ones: a batch, or until the session is over."""
+        if not len(self.session.pending):
+            self._ask()
+        self._make_first_value()
+        if self.batch is None and isinstance(self.workers, Scheduler) and self._n_workers() > 1:
+            if self.session.outputs is not None:
+                self._keep_busy(self.workers)
+        elif len(self.session.pending):
+            self.workers.evaluate(self._tasks(), self._take)
 
-    skip = options.on_error == "skip"
-    while len(pending := session.pending):
-        batch = list(pending) if session.outputs is not None else list(pending)[:1]
-        points = [Points(theta, x[None], t) for t, theta, x in batch]
-        workers.evaluate([Task(point, session.outputs, skip) for point in points], on_finished)
-        if session.outputs is None and session.n_told >= failures:
-            did = session.failures[batch[0][0]]
-            raise points[0].failure(0, did, f", and it failed at all {session.n_told} runs so far.")
+    def _ask(self) -> None:
+        session = self.session
+        size = session.batch_size(self.workers.n_workers) if self.batch is None else self.batch
+        session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
+
+    def _make_first_value(self, *, failures: int = 10) -> None:
+        """Make pending runs one by one until the first value, which shows the outputs of f.
+
+        failures: raise after this number of failures without a value.
+        """
+        while self.session.outputs is None and len(self.session.pending):
+            task = self._tasks()[0]
+            self.workers.evaluate([task], self._take)
+            if self.session.outputs is None and self.session.n_told >= failures:
+                did = self.session.failures[task.batch.t]
+                raise task.points.failure(0, did, f", and it failed at all {self.session.n_told} runs so far.")
+
+    def _keep_busy(self, scheduler: Scheduler) -> None:
+        skip = self.options.on_error == "skip"
+        runs = NextRuns(self.session, self._n_workers, lambda: _evidence(self.session) is None, skip_failures=skip)
+
+        def on_finished(results: Sequence[BatchResult]) -> None:
+            runs.note(results)
+            self._take(results)
+
+        scheduler.evaluate_chosen(runs, on_finished, report_first=True)
+
+    def _n_workers(self) -> int:
+        return self.options.in_flight or self.workers.n_workers
+
+    def _tasks(self) -> list[Task]:
+        points = [Points(theta, x[None], t) for t, theta, x in self.session.pending]
+        return [Task(each, self.session.outputs, self.options.on_error == "skip") for each in points]
+
+    def _take(self, results: Sequence[BatchResult]) -> None:
+        self.session.take(results)
+        self.report(self.session.n_told, self.session.goal.budget)
+
+
+def _evidence(session: Session) -> str | None:
+    """Runs that show that f depends on theta although the problem denies it; None if there are none."""
+    samples = session.samples
+    return None if samples is None or samples.depends_on_theta else dependence_on_theta(samples)
 
 
 def _require_independence(session: Session) -> None:
     """Raise if runs show that f depends on theta although the problem denies it."""
-    if session.samples is None or session.samples.depends_on_theta:
-        return
-    evidence = dependence_on_theta(session.samples)
+    evidence = _evidence(session)
     if evidence is not None:
         kept = "" if session.checkpoint is None else f" {session.checkpoint} keeps all {session.n_told} runs."
         raise ValueError(

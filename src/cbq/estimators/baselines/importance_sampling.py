@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, blocks
+from cbq.common import Array, Executor, blocks
 from cbq.estimators.base import Compared, Estimator, check_choices, estimator
 from cbq.estimators.baselines.averages import Averages, averages
 from cbq.estimators.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal

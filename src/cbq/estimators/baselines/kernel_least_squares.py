@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cbq.common import Array, are_numbers, check_fields, evenly, is_whole, require_memory, shown
+from cbq.common import Array, Executor, are_numbers, check_fields, evenly, is_whole, require_memory, shown
 from cbq.estimators.base import Compared, Estimator, estimator, settings
 from cbq.estimators.baselines.averages import averages
 from cbq.estimators.baselines.smoothing import (

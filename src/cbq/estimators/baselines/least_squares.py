@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import takewhile
 from math import comb
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.common import Array, Immutable, is_whole, shown
+from cbq.common import Array, Executor, Immutable, is_whole, shown
 from cbq.estimators.base import Compared, Estimator, estimator, settings
 from cbq.estimators.baselines.averages import averages
 from cbq.estimators.baselines.smoothing import (

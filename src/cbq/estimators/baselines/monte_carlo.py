@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
-from cbq.common import Array, Integers
+from cbq.common import Array, Executor, Integers
 from cbq.estimators.base import Compared, Estimator, estimator
 from cbq.estimators.baselines.averages import Averages, averages
 from cbq.fit import Finding, Fit, PredictiveDistribution, design_findings, heading, per_output

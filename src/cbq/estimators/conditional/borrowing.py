@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import gammaincinv
 
-from cbq.common import Array, Integers
+from cbq.common import Array, Executor, Integers
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.measures import Measure, Unnormalised

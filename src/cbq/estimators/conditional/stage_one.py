@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from cbq.common import Array, Booleans, Integers
+from cbq.common import Array, Booleans, Executor, Integers
 from cbq.estimators.conditional.candidates import (
     Candidate,
     KernelWeights,

@@ -6,14 +6,13 @@ Blocks are thetas with equally many points, in the coordinates that a kernel act
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Literal
 
 import numpy as np
 
-from cbq.common import Array, Immutable, Integers, Workers, call_each
+from cbq.common import Array, Executor, Immutable, Integers, Workers, call_each
 from cbq.fit import Finding
 from cbq.gp import GPData, Result
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved

@@ -27,6 +27,7 @@ from cbq.fit import (
     per_output,
     saving_lines,
     tails,
+    unlearnt_over_theta,
 )
 from cbq.gp import (
     NOT_LEARNT,
@@ -47,6 +48,8 @@ from cbq.samples import Samples
 
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
 SOME_THETAS = 20  # of the observed ones, over which scales are averaged
+# The points and the processes of each group, where the estimator has made them.
+Made = tuple[PooledPoints, Sequence[Sequence[PointsGP]]]
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 
 
@@ -126,16 +129,16 @@ class PooledFit(Fit):
         calibrated_by: Calibration,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
-        processes: Sequence[Sequence[PointsGP]] | None = None,
+        made: Made | None = None,
     ) -> None:
         self.samples, self.groups, self.jitter, self.calibrated_by = samples, tuple(groups), jitter, calibrated_by
         self.settings, self.own_findings = dict(settings), tuple(findings)
         self.theta, self.C = samples.theta, samples.C
-        self._set_processes(processes)
+        self._set_processes(made)
 
     @abstractmethod
-    def _set_processes(self, made: Sequence[Sequence[PointsGP]] | None) -> None:
-        """Set the points, the processes on them and their amplitudes, of each group; `made`: the processes, if any."""
+    def _set_processes(self, made: Made | None) -> None:
+        """Set the points, the processes on them and their amplitudes, of each group."""
 
     @abstractmethod
     def _measures(self, theta: Array) -> Sequence[Measure]:
@@ -259,6 +262,17 @@ class PooledFit(Fit):
         return all(group.chosen.residual < NOT_LEARNT for group in self.groups)
 
     @property
+    def learns_over_theta(self) -> bool:
+        """Whether the averages at each theta are predicted from all other thetas better than by their mean.
+
+        It is taken for granted where f does not depend on theta, is not learnt at all, or has noise, which no other
+        theta predicts.
+        """
+        if not self.samples.depends_on_theta or self.samples.stochastic or not self.is_learnt:
+            return True
+        return all(np.all(amplitudes.group_errors < NOT_LEARNT) for amplitudes in self._amplitudes)
+
+    @property
     def noise_std(self) -> Array:
         """The standard deviations (C,) of the noise of the values; zero where f is not random."""
         found = np.zeros(self.C or 1)
@@ -283,6 +297,7 @@ class PooledFit(Fit):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) if samples.depends_on_theta else ()
+        between = between or unlearnt_over_theta(self.learns_over_theta)
         return (*super()._findings_about(samples), *tails(samples), *between, *few_points_together(samples))
 
     def _findings(self) -> tuple[Finding, ...]:

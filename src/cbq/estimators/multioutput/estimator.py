@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cbq.common import Integers, flag, generator, is_whole, require_memory, shown
+from cbq.common import Executor, Integers, flag, generator, is_whole, require_memory, shown
 from cbq.estimators.base import (
     Compared,
     Estimator,
@@ -182,7 +181,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
             calibrated_by=self.calibration,
             settings=settings(self),
             findings=findings,
-            processes=processes,
+            made=(points, processes),
         )
 
     def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.estimators.multioutput.values import FitValues
@@ -173,14 +173,18 @@ class MOBQFit(PooledFit):
     _points: PooledPoints
     _parts: list[list[_Part]]  # type: ignore[assignment]
 
-    def _set_processes(self, made: Sequence[Sequence[PointsGP]] | None) -> None:
-        self._points, _ = pooled_points(self.samples)
+    def _set_processes(self, made: Made | None) -> None:
+        self._points = pooled_points(self.samples)[0] if made is None else made[0]
         with self._threads():
             measures = together(self.samples.measures)
-            processes = made or [
-                processes_of(group.chosen, self._points.outputs(group.outputs), group.landmarks, self.jitter)
-                for group in self.groups
-            ]
+            processes = (
+                [
+                    processes_of(each.chosen, self._points.outputs(each.outputs), each.landmarks, self.jitter)
+                    for each in self.groups
+                ]
+                if made is None
+                else made[1]
+            )
             self._parts = [
                 [
                     _Part(
@@ -245,6 +249,17 @@ class MOBQFit(PooledFit):
             expected = amplitude / process.precision[:, None]  # (n, K)
             squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
+
+    def prior_std(self, g: int, k: int, need: Array | None = None) -> float:
+        """The standard deviation of f under the prior of process k of group g, for the output needed most."""
+        outputs, amplitude = list(self.groups[g].outputs), self._parts[g][k].process.amplitude
+        j = 0 if need is None else int(np.argmax(need[outputs]))
+        return float(self._points.scale[outputs[j]] * np.sqrt(amplitude[j]))
+
+    def spread(self, need: Array | None = None) -> float:
+        """The standard deviation of the values of the output of f that is needed most, by `need` (C,)."""
+        c = 0 if need is None else int(np.argmax(need))
+        return float(np.std(self.samples.table[:, c]))
 
     @property
     def jumping(self) -> list[int]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, check_fields, evenly, flag, is_whole, one_of, shown
+from cbq.common import Array, Executor, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
 from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
