@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import cbq
 from cbq.indices.inputs import Hierarchy, OneMeasure, joint_inputs
 from cbq.measures import Gaussian, Uniform
-from cbq.runs import sobol
+from cbq.measures.points import sobol
 
 N = 2**12
 

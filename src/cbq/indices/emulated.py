@@ -161,8 +161,11 @@ def emulated_shares(
     V, (mauntz, jansen) = np.stack(variance), np.moveaxis(np.stack(both), 1, 0)  # (R, C), (R, K - 1, C)
     mix = np.clip(np.mean(mauntz, axis=0) / np.maximum(np.mean(V, axis=0), np.finfo(float).tiny), 0.0, 1.0)
     found = (1 - mix) * mauntz + mix * jansen
-    if not np.all(np.mean(V, axis=0) > 0):
-        raise ValueError("f does not vary over these inputs, as far as the fit knows, so that no input explains it.")
+    if flat := np.flatnonzero(np.mean(V, axis=0) <= 0).tolist():
+        raise ValueError(
+            f"{emulator.fit.names.f[flat[0]]} does not vary over these inputs, as far as the fit knows, so that none "
+            f"of them explains it: leave out this output, or take points where it differs."
+        )
     drawn = _drawn(emulator, inputs, kept, u[0][: options.drawn], mix, options, rng)
     shares = []
     for c, (correction, possible, unknown) in enumerate(drawn):
