@@ -6,13 +6,19 @@ LIGHT  := $(VENV)/.light
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
+BARE   := $(VENV)/bare
 DEMO   ?= demo
 FIGURES ?= reproduction
 SITE   ?= site/html  # executed pages are beside it, as notebooks
-ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
+# Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
+MEASURED := imports linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
+            kronecker many_thetas growth slopes outcome sensitivity
+WITH_calibration := --design iid
+WITH_ablation := --seeds judging --switches all --by-problem
+WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint docs bench bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome bench-asynchronous clean
+.PHONY: demo reproduce test test-all test-minimal lint docs bench clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -30,6 +36,12 @@ test: $(READY)
 test-all: $(READY)
 	$(BIN)/python -m pytest $(SPREAD)
 
+# An environment of its own, without extras: numpy, scipy and threadpoolctl are enough.
+test-minimal:
+	$(PYTHON) -m venv --clear $(BARE)
+	$(BARE)/bin/python -m pip install --quiet . pytest
+	$(BARE)/bin/python -m pytest tests/test_minimal.py
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,63 +53,19 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -j auto -d .docs-cache/doctrees docs $(strip $(SITE))
 	@echo "The site is $(strip $(SITE))/index.html."
 
-bench: bench-linalg bench-accuracy bench-ablation bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-evsi bench-adaptive bench-kronecker bench-thetas bench-growth bench-slopes bench-outcome bench-asynchronous
+bench: $(MEASURED:%=bench-%)
 
-bench-linalg: $(READY)
-	$(BIN)/python benchmarks/linalg.py
+bench-%: $(BENCH)
+	$(BIN)/python benchmarks/$*.py $(WITH_$*)
 
-bench-accuracy: $(READY)
-	$(BIN)/python benchmarks/accuracy.py
-
-bench-ablation: $(READY)
-	$(BIN)/python benchmarks/ablation.py --seeds judging --switches all --by-problem
-
-bench-choice: $(READY)
-	$(BIN)/python benchmarks/choice.py
-
-bench-calibration: $(BENCH)
-	$(BIN)/python benchmarks/calibration.py --design iid
+# Further calls of some benchmarks.
+bench-calibration: bench-calibration-sobol
+bench-calibration-sobol: $(BENCH)
 	$(BIN)/python benchmarks/calibration.py --design sobol
 
-bench-speed: $(BENCH)
-	$(BIN)/python benchmarks/speed.py
-
-bench-collect: $(READY)
-	$(BIN)/python benchmarks/collect.py
-
-bench-nested: $(READY)
-	$(BIN)/python benchmarks/nested.py
-
-bench-psa: $(READY)
-	$(BIN)/python benchmarks/psa.py
-
-bench-evsi: $(READY)
-	$(BIN)/python benchmarks/evsi.py
-
-bench-adaptive: $(READY)
-	$(BIN)/python benchmarks/adaptive.py
-
-bench-engines: $(READY)
-	$(BIN)/python benchmarks/engines.py $(ENGINE)
-
-bench-kronecker: $(READY)
-	$(BIN)/python benchmarks/kronecker.py
-
-bench-thetas: $(READY)
-	$(BIN)/python benchmarks/many_thetas.py
-
-bench-growth: $(READY)
-	$(BIN)/python benchmarks/growth.py
-
-bench-slopes: $(READY)
-	$(BIN)/python benchmarks/slopes.py
-
-bench-outcome: $(READY)
-	$(BIN)/python benchmarks/outcome.py
+bench-outcome: bench-outcome-speed
+bench-outcome-speed: $(BENCH)
 	$(BIN)/python benchmarks/outcome.py --speed
-
-bench-asynchronous: $(READY)
-	$(BIN)/python benchmarks/asynchronous.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick

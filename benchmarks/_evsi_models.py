@@ -9,12 +9,13 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta, betabinom, binom, norm
 
-from cbq.voi.studies import BinomialCount, Custom, Normal, Study
+from cbq.voi.studies import BinomialCount, Custom, Normal, Study, TwoArm
 
 SCALE, NOISE = 1000.0, 500.0  # of net benefits: per unit of the input, and what the input does not explain
 MEAN, TAU, SD = 0.3, 1.0, 4.0  # of the normal prior, and of an observation
 A, B, NEEDED = 6.0, 4.0, 0.55  # of the beta prior, and the probability at which decisions are equal
 ARMS = ((8.0, 12.0), (9.0, 11.0), 0.03)  # priors of both arms, and the difference at which decisions are equal
+RISK, LOG_ODDS, DRUG = (12.0, 28.0), (-0.35, 0.3), 0.06  # of two arms: the priors, and the risk that the drug is worth
 OUTER, INNER = 40_000, 4_000  # of brute force: draws of results, and draws of the prior, evenly spread
 
 
@@ -102,6 +103,41 @@ def trial_brute_force(n: int) -> float:
     return float(SCALE * (np.mean(np.maximum(gain, 0.0)) - max(np.mean(gain), 0.0)))
 
 
+def with_odds(p: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    """The probability whose odds are so many times the odds of p."""
+    return p * ratio / (1.0 - p + p * ratio)
+
+
+def odds_formula(n: int, nodes: int = 160) -> float:
+    """Bayes' rule for each pair of numbers of events, on a grid of quantiles of the risk and of the odds ratio."""
+    p, ratio = np.meshgrid(beta.ppf(_even(nodes), *RISK), np.exp(norm.ppf(_even(nodes), *LOG_ODDS)), indexing="ij")
+    p, treated = p.ravel(), with_odds(p, ratio).ravel()
+    gain, y = p - treated - DRUG, np.arange(n + 1)[:, None]
+    better = (binom.pmf(y, n, p) * gain) @ binom.pmf(y, n, treated).T / nodes**2
+    return float(SCALE * (np.sum(np.maximum(better, 0.0)) - max(np.mean(gain), 0.0)))
+
+
+def odds_brute_force(n: int) -> float:
+    """Nested Monte Carlo: drawn trials, and the posterior mean of each by weighting draws of the prior."""
+    rng = np.random.default_rng([n, 7])
+
+    def drawn(size: int) -> tuple[np.ndarray, np.ndarray]:  # evenly spread in each input (a Latin hypercube)
+        p, log_odds = beta.ppf(_even(size), *RISK), norm.ppf(rng.permutation(_even(size)), *LOG_ODDS)
+        return p, with_odds(p, np.exp(log_odds))
+
+    events, times = np.unique(rng.binomial(n, np.stack(drawn(OUTER))), axis=1, return_counts=True)
+    p, treated = drawn(5 * INNER)
+    gain, means = p - treated - DRUG, []
+    logs = [np.log(np.stack([each, 1.0 - each])) for each in (p, treated)]
+    for some in np.array_split(events, max(1, events.shape[1] // 500), axis=1):
+        log_weights = sum(np.stack([y, n - y], axis=1) @ log for y, log in zip(some, logs, strict=True))
+        weights = np.exp(log_weights - np.max(log_weights, axis=1, keepdims=True))
+        means.append(weights @ gain / np.sum(weights, axis=1))
+    # max(m, 0) = (m + |m|) / 2, of which the mean of m is known.
+    better = 0.5 * (np.mean(gain) + times @ np.abs(np.concatenate(means)) / OUTER)
+    return float(SCALE * (better - max(np.mean(gain), 0.0)))
+
+
 def _simulated_mean(row: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(row["mean"] + SD / np.sqrt(n) * rng.standard_normal(len(row["mean"])))
 
@@ -135,5 +171,13 @@ MODELS = {
         lambda inputs: SCALE * (inputs["new"] - inputs["old"] - ARMS[2]),
         trial_formula,
         trial_brute_force,
+    ),
+    "odds": Model(
+        TwoArm(ratio="odds"),
+        ("p", "odds_ratio"),
+        lambda rows, rng: {"p": rng.beta(*RISK, rows), "odds_ratio": np.exp(rng.normal(*LOG_ODDS, rows))},
+        lambda inputs: SCALE * (inputs["p"] - with_odds(inputs["p"], inputs["odds_ratio"]) - DRUG),
+        odds_formula,
+        odds_brute_force,
     ),
 }

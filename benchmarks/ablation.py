@@ -105,7 +105,7 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "CBQ: families by mse^-1": (["CBQ"], {"selection": StageOneSelection(power=1.0)}),
     "CBQ: the best family alone": (["CBQ"], {"selection": StageOneSelection(power=200.0)}),
     "CBQ: 24 kernels at any N": (["CBQ"], {"selection": StageOneSelection(least=24)}),
-    "CBQ: 2 kernels from N = 350 on": (["CBQ"], {"selection": StageOneSelection(least=2)}),
+    "CBQ: 3 kernels from N = 250 on": (["CBQ"], {"selection": StageOneSelection(least=3)}),
     "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
     "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
     "Auto: tails not left to CBQ": (["Auto"], {"estimators.auto.TAILS": np.inf}),

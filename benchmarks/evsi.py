@@ -1,11 +1,12 @@
 """EVSI from tables of draws: errors in units of the standard error for studies whose EVSI is known, and seconds.
 
-Run: .venv/bin/python benchmarks/evsi.py [--models normal,binomial,simulated,trial] [--rows 5000] [--tables 20]
+Run: .venv/bin/python benchmarks/evsi.py [--models normal,binomial,simulated,trial,odds] [--rows 5000] [--tables 20]
     [--workers 2]
 
 The studies and their EVSI, in closed form and by brute force, are in `_evsi_models.py`. For `normal` and `binomial` all
 sizes come from one regression on the input; `simulated` is the same normal study as a function of the user's own, and
-`trial` has two arms, so that net benefits are regressed on simulated summaries.
+`trial` has two arms, and `odds` two arms about a risk and an odds ratio, so that net benefits are regressed on
+simulated summaries.
 
 For each study and size: the truth, bias and root-mean-square error (RMSE) over the tables, the mean standard error, the
 share of 95% intervals that hold the truth, and in how many tables the estimate is within 3 standard errors of it. Then

@@ -21,7 +21,7 @@ import numpy as np
 
 import cbq
 from _common import TEST_SEED, coverage, met, peak_memory, positive_integer, print_record, rmse, seconds
-from cbq.nested import means
+from cbq.nested import outer
 
 N, FEW, MANY = 20, 2000, 20_000
 
@@ -62,8 +62,8 @@ def nested(problem: str) -> Iterator[str]:
     """Lines on E I^2 with many outer thetas, where its mean is computed at all of them and where it is interpolated."""
     target = cbq.problems.get(problem)
     fit = cbq.CBQ().fit(target.collect(FEW, N, rng=0, progress=False))
-    for least, how in ((np.inf, "mean at all thetas"), (means.MIN_THETAS, "interpolated mean")):
-        means.MIN_THETAS = least
+    for least, how in ((np.inf, "mean at all thetas"), (outer.MIN_THETAS, "interpolated mean")):
+        outer.MIN_THETAS = least
         found = []
         took = seconds(lambda found=found: found.append(cbq.nested_expectation(fit, np.square, target.prior, n=10**5)))
         (value,) = found
@@ -76,8 +76,8 @@ def risk() -> Iterator[str]:
     target = cbq.problems.get("truncated")
     fit = cbq.MOBQ().fit(target.collect(48, 32, rng=0, design="sobol"))
     times = []
-    for least, how in ((np.inf, "one by one, mean at all thetas"), (means.MIN_THETAS, "in one pass")):
-        means.MIN_THETAS = least
+    for least, how in ((np.inf, "one by one, mean at all thetas"), (outer.MIN_THETAS, "in one pass")):
+        outer.MIN_THETAS = least
 
         def both(found: list[cbq.nested.Answer], separate: bool = least == np.inf) -> None:
             found.append(cbq.value_at_risk(fit, target.prior, rng=0))

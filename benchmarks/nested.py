@@ -4,11 +4,14 @@ Run: .venv/bin/python benchmarks/nested.py [--seeds 30] [--first 0] [--figure do
 
 Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), with defaults, compared
 with the truth; samples and outer thetas have the same seed. Rates: the mean of I^2 over the prior of the linear problem
-(d = 2), where MOBQ knows I to about 1e-6, by iid and Sobol thetas and by Bayesian quadrature.
+(d = 2), where MOBQ knows I to about 1e-6, by iid and Sobol thetas and by Bayesian quadrature. Capital: the value at
+risk of 99.5% of a life insurer (`_risk_models.py`) by `solve(goal=cbq.ValueAtRisk(0.995))` with so many runs, and from
+as many runs at 16 thetas of the prior.
 """
 
 from __future__ import annotations
 
+import warnings
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import numpy as np
 
 import cbq
 from _common import OneThreadPool, met, positive_integer, print_record, with_progress
+from _risk_models import Insurer
 from cbq.problems import butterfly, health
 
 METHODS = {"CBQ": cbq.CBQ, "MOBQ": cbq.MOBQ, "LSMC": cbq.LSMC}
@@ -31,6 +35,7 @@ COVERAGE_TARGET = 0.88, 0.99  # range of the coverage of CBQ on health
 RULES = {"iid": ("mc", "iid"), "Sobol": ("mc", "sobol"), "Bayesian quadrature": ("bq", "sobol")}
 NODES = {"mc": (16, 32, 64, 128, 256, 512, 1024), "bq": (4, 8, 16, 32)}
 RATE_SEEDS = 10
+CAPITAL_TARGET = 1.2  # RMSE with 1024 runs
 
 
 def answer(problem: str, method: str, design: str, seed: int) -> tuple[float, float, bool]:
@@ -63,6 +68,22 @@ def rates(first: int) -> dict[str, np.ndarray]:
     return found
 
 
+def capital(runs: int, by_goal: bool, seed: int) -> tuple[float, float, bool]:
+    """The error of the value at risk, the half-width of its interval, and whether the interval holds the truth."""
+    insurer = Insurer()
+    problem, truth = insurer.problem, insurer.value_at_risk()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if by_goal:
+            answer = problem.solve(goal=cbq.ValueAtRisk(0.995), budget=runs, rng=seed)
+            estimate, low, high = answer.estimate()
+        else:
+            fit = cbq.Auto().fit(problem.collect(16, runs // 16, rng=seed, design="iid"))
+            risk = cbq.value_at_risk(fit, problem.prior, 0.995)
+            estimate, (low, high) = risk.estimate, risk.interval()
+    return estimate - truth, 0.5 * (high - low), bool(low <= truth <= high)
+
+
 def draw(found: dict[str, np.ndarray], path: Path) -> None:
     """Draw the errors over the number of outer thetas."""
     from matplotlib.figure import Figure
@@ -90,8 +111,10 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=positive_integer, default=30, help="number of seeds (default 30)")
     parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--problems", nargs="+", choices=TRUTHS, default=list(TRUTHS))
+    parser.add_argument("--problems", nargs="*", choices=TRUTHS, default=list(TRUTHS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--capital", nargs="*", type=int, default=[256, 1024], help="runs (default 256 1024)")
+    parser.add_argument("--capital-seeds", type=positive_integer, default=5, help="number of seeds (default 5)")
     parser.add_argument("--figure", type=Path, help="file for the figure of the rates")
     parser.add_argument(
         "--workers", type=positive_integer, default=2, help="processes with one thread each (default 2)"
@@ -108,6 +131,16 @@ def main() -> None:
                     results = with_progress(pool.run(answer, jobs), len(jobs), f"{problem} {method} {design}")
                     found = np.array([result for _, result in results])
                     print(row(problem, method, design, found), flush=True)
+        for runs in options.capital:
+            for by_goal in (True, False):
+                jobs = [(runs, by_goal, seed) for seed in range(options.first, options.first + options.capital_seeds)]
+                results = with_progress(pool.run(capital, jobs), len(jobs), f"capital, {runs} runs")
+                error, half, inside = np.array([result for _, result in results]).T
+                rmse = np.sqrt(np.mean(error**2))
+                how = "goal" if by_goal else "16 thetas of the prior"
+                target = f"RMSE <= {CAPITAL_TARGET}: {met(bool(rmse <= CAPITAL_TARGET))}" * (by_goal and runs >= 1024)
+                numbers = f"{np.median(np.abs(error)):9.3g} {rmse:10.3g} {np.mean(half):9.3g} {np.mean(inside):9.3f}"
+                print(f"{f'capital, {runs} runs, {how}':44}{numbers}   {target}", flush=True)
     found = rates(options.first)
     for rule, rows in found.items():
         print(f"{rule:20} slope {slope(*rows.T):5.2f}: " + ", ".join(f"{int(n)}: {error:.1e}" for n, error in rows))

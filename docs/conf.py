@@ -65,7 +65,11 @@ nb_render_markdown_format = "myst"
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": False,
+    "exclude-members": "set_predict_request, set_score_request",  # which scikit-learn writes
+}
 autodoc_class_signature = "mixed"
 autodoc_type_aliases = {
     "npt.ArrayLike": "ArrayLike",
@@ -75,6 +79,7 @@ autodoc_type_aliases = {
     "Family": "Family",
     "Integrand": "Integrand",
     "Progress": "Progress",
+    "RNGLike": "RNGLike",
     "Cost": "Cost",
 }
 autosummary_generate = True

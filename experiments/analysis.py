@@ -172,6 +172,38 @@ def wins_text(table: ResultTable, method: str, others: Sequence[str], keys: Sequ
     return start + (", ".join(found) or "none yet")
 
 
+HOLDS, PARTLY, FAILS = "holds", "holds partly", "does not hold"
+SIMILAR = 2.0  # errors whose medians differ by at most this factor are similar
+
+
+def smaller_error(
+    table: ResultTable, method: str, others: Sequence[str], keys: Sequence[str], y: str = "rmse"
+) -> str | None:
+    """Whether a method has the smaller error, against each other method; None without results.
+
+    It holds if the method is better in more than half of the settings and worse in at most one of twenty, and holds
+    partly if it is better more often than it is worse.
+    """
+    counts = [count_wins(table, method, other, keys, y) for other in others]
+    known = [each for each in counts if sum(each)]
+    if not known:
+        return None
+    if all(won > 0.5 * (won + even + lost) and lost <= 0.05 * (won + even + lost) for won, even, lost in known):
+        return HOLDS
+    return PARTLY if all(won > lost for won, _, lost in known) else FAILS
+
+
+def is_similar(one: float, other: float) -> bool | None:
+    """Whether two errors differ by at most the factor of "similar"; None if one is unknown."""
+    return 1 / SIMILAR <= one / other <= SIMILAR if one > 0 and other > 0 else None
+
+
+def ruling(claim: str, outcome: str | bool | None) -> str:
+    """A line with the verdict on a claim: in words, or whether it holds; None if too few results are there."""
+    words = {None: "nothing can be said yet", True: HOLDS, False: FAILS}
+    return f"Verdict: {claim}: {outcome if isinstance(outcome, str) else words[outcome]}"
+
+
 def best_of(table: ResultTable, methods: Sequence[str], x: str, y: str) -> ResultTable:
     """At each value of x, the rows of the method whose median of y is the smallest."""
     rows: list[Row] = []

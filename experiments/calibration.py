@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan, sqrt
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 from cbq.estimators.base import REFUSALS, reason
-from experiments.analysis import SHARE_PREFIX, ResultTable, Row
+from experiments.analysis import SHARE_PREFIX, ResultTable, Row, ruling
 from experiments.common import coverage, problem_with_truth
 from experiments.experiment import Cell, Experiment, method_cell, pooled_cell
 from experiments.figures import legend_below, new_figure
@@ -23,7 +24,8 @@ MAX_POOLED_SIDE = {"linear": 50, "sir": 50, "butterfly": 50, "health": 20}  # MO
 COLOURS = ("#FDBF6F", "#F1732F", "#A3195B", "#2D0B45")  # from light to dark as N = T grows
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 TEST_THETAS = 100
-STEIN = "CBQ.paper, Stein"  # the paper's second kernel on butterfly
+SECOND_KERNELS = {"butterfly": ("CBQ.paper, Stein",), "sir": ("CBQ.paper, Stein of log x",)}
+STANDARD_ERRORS = 2.0  # by which a coverage differs from its level
 SHOWN = ("CBQ.paper", "CBQ", "Auto")
 
 
@@ -33,7 +35,7 @@ def cells(quick: bool) -> list[Cell]:
     for name in PROBLEMS:
         for side in SIDES if not quick else (5, 6) if name == "linear" else (5,):
             thetas = 10 if quick else TEST_THETAS
-            methods = ["CBQ.paper", *([STEIN] if name == "butterfly" else []), "CBQ"]
+            methods = ["CBQ.paper", *SECOND_KERNELS.get(name, ()), "CBQ"]
             found.append(method_cell(name, side, side, methods, thetas=thetas))
             if name == "linear" if quick else side <= MAX_POOLED_SIDE[name]:
                 found.append(pooled_cell(name, side, side, ("Auto",), thetas=thetas))
@@ -82,7 +84,8 @@ def _draw_panel(ax: Axes, table: ResultTable, method: str, sides: Sequence[int])
     for side, colour in zip(sides, COLOURS, strict=False):
         _draw_coverage(ax, table.where(method=method, T=side), {"color": colour, "label": f"$N = T = {side}$"})
         if method == "CBQ.paper":
-            _draw_coverage(ax, table.where(method=STEIN, T=side), {"color": colour, "ls": "--"})
+            second = tuple(name for names in SECOND_KERNELS.values() for name in names)
+            _draw_coverage(ax, table.where(method=second, T=side), {"color": colour, "ls": "--"})
     ax.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     ax.grid(True, color="0.9", lw=0.6)
     ax.spines[["top", "right"]].set_visible(False)
@@ -98,17 +101,42 @@ def _draw_coverage(ax: Axes, rows: ResultTable, style: dict[str, Any]) -> None:
 
 
 def verdict(table: ResultTable) -> str:
-    """The mean coverage of 95% and 50% intervals."""
+    """Verdicts with standard errors over seeds, and the mean coverage of 95% and 50% intervals."""
     lines = []
+    for name in table.distinct("problem"):
+        rows = table.where(problem=name, method="CBQ.paper")
+        sides = rows.distinct("T")
+        if sides:
+            small, large = rows.where(T=sides[0]), rows.where(T=sides[-1])
+            first = ruling(f"{name}, over-confident at N = T = {sides[0]}", _differs(small, (0.95,), -1))
+            last = ruling(f"{name}, under-confident at N = T = {sides[-1]}", _differs(large, (0.95, 0.5), 1))
+            lines += [first, last]
     for name in table.distinct("problem"):
         for method in table.where(problem=name).distinct("method"):
             rows, shares = table.where(problem=name, method=method), []
             for side in rows.distinct("T"):
                 high, half = (rows.middle(_column(level), T=side) for level in (0.95, 0.5))
                 if isfinite(high):
-                    shares.append(f"{side}: {high:.2f} and {half:.2f}")
+                    errors = [_error(rows.where(T=side), level) for level in (0.95, 0.5)]
+                    shares.append(f"{side}: {high:.3f} +- {errors[0]:.3f} and {half:.3f} +- {errors[1]:.3f}")
             lines.append(f"{name}, {method}, coverage of 95% and 50% intervals by N = T: {', '.join(shares)}")
     return "\n".join(lines)
+
+
+def _error(rows: ResultTable, level: float) -> float:
+    """The standard error over seeds of the mean coverage of intervals of a level."""
+    values = [v for v in rows.values(_column(level)) if isfinite(v)]
+    return stdev(values) / sqrt(len(values)) if len(values) > 1 else nan
+
+
+def _differs(rows: ResultTable, levels: Sequence[float], sign: int) -> str | bool | None:
+    """Whether the coverage of all levels is below (sign -1) or above the level, by two standard errors."""
+    gaps = [(sign * (rows.middle(_column(level)) - level), _error(rows, level)) for level in levels]
+    if any(not isfinite(error) for _, error in gaps):
+        return None
+    if all(gap > STANDARD_ERRORS * error for gap, error in gaps):
+        return True
+    return "no, or less than two standard errors" if all(gap > 0 for gap, _ in gaps) else False
 
 
 EXPERIMENT = Experiment(
@@ -119,9 +147,10 @@ EXPERIMENT = Experiment(
     run,
     draw,
     verdict,
-    version=2,
+    version=3,
     caption="**Coverage over the level of intervals**, for four sizes N = T on the four problems. Curves above the "
     "diagonal are under-confident, those below over-confident. Shares of 100 test thetas, as means over {seeds} seeds "
     "({few} for Auto with many points), with bands of one standard error. Upper row: the paper's recipe; dashed, on "
-    "butterfly: with its Stein kernel. Lower rows: ours; Auto is left out where MOBQ would take minutes.",
+    "butterfly: with its Stein kernel, on sir: with a Stein kernel of log x. Lower rows: ours; Auto is left out where "
+    "MOBQ would take minutes.",
 )

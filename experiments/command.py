@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from cbq.cli.tables import show
-from experiments import applied, calibration, cost, illustration, joint, kernels, linear, mobq, rates, sobol
+from experiments import applied, calibration, cost, illustration, joint, kernels, linear, mobq, nystrom, rates, sobol
 from experiments.experiment import Experiment
 from experiments.results import FILE_NAME
 from experiments.runner import Progress, redraw, reproduce
@@ -23,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *applied.EXPERIMENTS,
         cost.EXPERIMENT,
         mobq.EXPERIMENT,
+        nystrom.EXPERIMENT,
         sobol.EXPERIMENT,
         *kernels.EXPERIMENTS,
         illustration.EXPERIMENT,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cbq
-from cbq.runs.draws import sobol
+from cbq.measures.points import sobol
 from cbq.runs.processes import exit_with_parent
 
 Array = NDArray[np.float64]

@@ -128,7 +128,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     verdict,
-    version=2,
+    version=3,
     caption="**sir, T = 15, N = 40.** Seconds on one core: one simulation of the epidemic, and all 600 as arrays, over "
     "the time step, which grows to the right; dashed horizontal lines are one fit to the 600 values. Medians over "
     "{seeds} seeds with bands of one standard error; white markers: {few} seeds.",

@@ -14,13 +14,15 @@ from experiments.common import Options
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PAPER_ALONE = ("CBQ.paper", "LSMC", "KLSMC", "IS")  # the methods of the paper
 PER_THETA = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")  # methods that are cheap
 POOLED = ("MOBQ", "Auto")  # methods on the points of all thetas together
 FEW_SEEDS = 5
 FEW_SEEDS_ABOVE = {"linear": 2000, "sir": 900, "butterfly": 900, "health": 500}  # points of a pooled cell
+FEW_MARKERS = " White markers: {few} seeds."  # left out of captions where all cells have equally many
 BANDS = (
     "Lines are medians over {seeds} seeds, and bands are one standard error of the median either side, by the "
-    "bootstrap. White markers: {few} seeds."
+    f"bootstrap.{FEW_MARKERS}"
 )
 LARGE_LINES = "Dotted lines: baselines with N = T = 1000, {few} seeds."
 GREY_LINE = "Grey: at each point, the best of the baselines."
@@ -31,6 +33,9 @@ LARGE_TEST_THETAS, QUICK_TEST_THETAS = 100, 20
 SECONDS: dict[str, tuple[float, float, float]] = {
     "CBQ.paper": (0.05, 0.02, 0.0),
     "CBQ.paper, Stein": (0.05, 0.02, 0.0),
+    "CBQ.paper, Stein of log x": (0.05, 0.02, 0.0),
+    "CBQ.paper, lambda = 0": (0.05, 0.02, 0.0),
+    "CBQ.paper, additive": (0.05, 0.02, 0.0),
     "CBQ": (0.10, 0.04, 0.0),
     "LSMC": (0.01, 0.0, 0.0),
     "KLSMC": (0.02, 0.0, 0.0),

@@ -66,18 +66,24 @@ STYLES: dict[str, Style] = {
     "MOBQ, Nystrom": Style(PURPLE, "<", DASHED),
     "MOBQ, paper's kernel": Style(BLACK, ">", DOTTED),
     "CBQ.paper, Stein": Style(BLACK, "d", DASHED),
+    "CBQ.paper, Stein of log x": Style(BLACK, "d", DASHED),
+    "CBQ.paper, lambda = 0": Style(GREEN, "<", DOTTED),
+    "CBQ.paper, additive": Style(BLACK, "d", DASHED),
     "CBQ.paper, theta Matern 3/2": Style(RED, "o"),
-    "CBQ.paper, theta Gaussian": Style(ORANGE, "X"),
+    "CBQ.paper, theta Gaussian": Style(BLUE, "X"),
     "CBQ, theta Matern 3/2": Style(RED, "o", DASHED),
-    "CBQ, theta Gaussian": Style(ORANGE, "X", DASHED),
+    "CBQ, theta Gaussian": Style(BLUE, "X", DASHED),
     "CBQ.paper, x Matern 3/2": Style(RED, "o"),
-    "CBQ.paper, x Gaussian": Style(ORANGE, "X"),
-    "CBQ.paper, x Stein": Style(PURPLE, "P"),
+    "CBQ.paper, x Gaussian": Style(BLUE, "X"),
+    "CBQ.paper, x Stein": Style(GREEN, "P"),
     "CBQ, x Matern 3/2": Style(RED, "o", DASHED),
-    "CBQ, x Gaussian": Style(ORANGE, "X", DASHED),
-    "CBQ, x Stein": Style(PURPLE, "P", DASHED),
+    "CBQ, x Gaussian": Style(BLUE, "X", DASHED),
+    "CBQ, x Stein": Style(GREEN, "P", DASHED),
 }
-PAPER_METHODS = ("LSMC", "KLSMC", "IS", "IS balance", "CBQ.paper", "CBQ.paper, Stein")
+PAPER_METHODS = (
+    *("LSMC", "KLSMC", "IS", "IS balance", "CBQ.paper", "CBQ.paper, Stein"),
+    *("CBQ.paper, Stein of log x", "CBQ.paper, lambda = 0", "CBQ.paper, additive"),
+)
 OUR_METHODS = ("CBQ.paper", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
 BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 

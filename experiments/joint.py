@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import cbq
-from experiments.analysis import ResultTable, Row
+from experiments.analysis import ResultTable, Row, ruling
 from experiments.common import Array, rmse
 from experiments.experiment import Cell, Experiment
 from experiments.figures import BLACK, ORANGE, STYLES, legend_below, new_figure
@@ -65,7 +66,7 @@ def _row(method: str, mean: Array, cov: Array, truth: Array) -> Row:
 def draw(table: ResultTable) -> Figure:
     """A panel for each of the first seeds, with equal axes: ellipses of 50% and 95%, and the truth."""
     seeds = table.distinct("seed")[:SEEDS_SHOWN]
-    figure = new_figure(max(2.9 * len(seeds), 4.0), 2.4)
+    figure = new_figure(max(2.9 * len(seeds), 4.0), 3.4)
     axes = figure.subplots(1, len(seeds), squeeze=False, sharex=True, sharey=True)[0]
     for ax, seed in zip(axes, seeds, strict=True):
         _draw_ellipses(ax, table.where(seed=seed))
@@ -101,7 +102,9 @@ def verdict(table: ResultTable) -> str:
         f"{table.middle('std_1', method=name):.3g}, correlation {table.middle('correlation', method=name):.2f}"
         for name in COLOURS
     ]
-    return f"linear at theta = {PAIR[0]} and {PAIR[1]}, medians: {'; '.join(parts)}"
+    correlation = table.middle("correlation", method="CBQ.paper")
+    first = ruling("CBQ relates I at near thetas", correlation > 0.5 if isfinite(correlation) else None)
+    return f"{first}\nlinear at theta = {PAIR[0]} and {PAIR[1]}, medians: {'; '.join(parts)}"
 
 
 EXPERIMENT = Experiment(

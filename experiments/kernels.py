@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from experiments.analysis import ResultTable, medians_text
+from experiments.analysis import ResultTable, is_similar, medians_text, ruling
 from experiments.experiment import BANDS, GREY_LINE, Cell, Experiment, method_cell, quick_thetas
 from experiments.figures import (
     BASELINES,
@@ -63,13 +63,25 @@ def draw(table: ResultTable, variable: str) -> Figure:
 
 def verdict(table: ResultTable, variable: str) -> str:
     """The errors with all kernels at each size."""
-    x, lines = "T" if variable == "theta" else "N", []
+    x, lines = "T" if variable == "theta" else "N", [_ruling(table, variable)]
     for name in table.distinct("problem"):
         rows = table.where(problem=name)
         for value in rows.distinct(x):
             errors = medians_text(rows, (*METHODS_OF[variable], *BASELINES), **{x: value})
             lines.append(f"{name}, {x} = {value}: {errors}")
     return "\n".join(lines)
+
+
+def _ruling(table: ResultTable, variable: str) -> str:
+    """The verdict on the paper's claim about linear, at N = 50 or, for kernels of theta, T = 50."""
+    rows = table.where(problem="linear", **{"T" if variable == "theta" else "N": 50})
+    errors = {k: rows.middle("rmse", method=f"CBQ.paper, {variable} {k}") for k in KERNELS[variable]}
+    known = all(error > 0 for error in errors.values())
+    if variable == "theta":
+        outcome = is_similar(errors["Matern 3/2"], errors["Gaussian"])
+        return ruling("the kernel of theta matters little on linear", outcome)
+    best = min(errors, key=lambda k: errors[k]) == "Matern 3/2" if known else None
+    return ruling("Matern 3/2 is the best kernel of x on linear", best)
 
 
 def _caption(variable: str, size: str, more: str = "") -> str:
@@ -88,7 +100,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         score_methods,
         partial(draw, variable="theta"),
         partial(verdict, variable="theta"),
-        version=2,
+        version=3,
         caption=_caption("theta", "T"),
     ),
     Experiment(
@@ -99,7 +111,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         score_methods,
         partial(draw, variable="x"),
         partial(verdict, variable="x"),
-        version=3,
+        version=4,
         caption=_caption(
             "x",
             "N",

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from experiments.analysis import (
+    SIMILAR,
     TOO_FEW_RESULTS,
     ResultTable,
     best_of,
     medians_text,
     ratios_text,
+    ruling,
     slope_of_medians,
     slope_text,
+    smaller_error,
     wins_text,
 )
 from experiments.experiment import (
     BANDS,
     GREY_LINE,
     LARGE_LINES,
+    PAPER_ALONE,
     PER_THETA,
     POOLED,
     Cell,
@@ -92,6 +97,50 @@ def cells_over_dimension(quick: bool) -> list[Cell]:
         found.append(method_cell("linear", size, size, PER_THETA, dim=dim, thetas=thetas))
         found.append(method_cell("linear", size, size, ("MOBQ, Nystrom",), seeds=5, dim=dim, thetas=thetas))
     return found
+
+
+def cells_of_appendix(quick: bool) -> list[Cell]:
+    """The paper's methods alone, over T at three N and over N at three T, for both f."""
+    swept, fixed = ((5, 8), (8,)) if quick else (SWEPT, FIXED_N)
+    pairs = dict.fromkeys([*((T, N) for N in fixed for T in swept), *((T, N) for T in fixed for N in swept)])
+    return [
+        method_cell("linear", T, N, PAPER_ALONE, f=f, thetas=quick_thetas(quick)) for f in INTEGRANDS for T, N in pairs
+    ]
+
+
+def draw_appendix(table: ResultTable) -> Figure:
+    """A row over T and a row over N for each f, with a panel for each fixed size."""
+    rows = []
+    for f in table.distinct("f"):
+        for x, other in (("T", "N"), ("N", "T")):
+            own = table.where(f=f)
+            fixed = [v for v in own.distinct(other) if len(own.where(**{other: v}).distinct(x)) > 2] or own.distinct(
+                other
+            )
+            fixed = [v for v in fixed if v in FIXED_N] or fixed[:1]
+            rows.append(
+                [
+                    Panel(
+                        f"{INTEGRANDS[f]}, ${other} = {v}$",
+                        method_curves(own.where(**{other: v}), PAPER_ALONE),
+                        x,
+                        ylabel="RMSE of $I$",
+                    )
+                    for v in fixed
+                ]
+            )
+    return figure_of(rows)
+
+
+def verdict_of_appendix(table: ResultTable) -> str:
+    """Wins of CBQ.paper over the paper's baselines, for each f."""
+    lines = []
+    for f in table.distinct("f"):
+        rows = table.where(f=f)
+        claim = f"CBQ has a smaller error than LSMC, KLSMC and IS at every T and N, f {f}"
+        lines.append(ruling(claim, smaller_error(rows, "CBQ.paper", PAPER_ALONE[1:], ("T", "N"))))
+        lines.append(f"f {f}: {wins_text(rows, 'CBQ.paper', PAPER_ALONE[1:], ('T', 'N'))}")
+    return "\n".join(lines)
 
 
 def _split(table: ResultTable) -> tuple[ResultTable, ResultTable, ResultTable]:
@@ -188,7 +237,19 @@ def verdict(table: ResultTable) -> str:
         return TOO_FEW_RESULTS
     grid, middle, methods = _grid(fixed), _middle(fixed), [*PER_THETA, *POOLED]
     T, N = max((row["T"], row["N"]) for row in grid)
-    lines = [wins_text(grid, method, BASELINES, ("f", "T", "N")) for method in RATIO_METHODS]
+    theirs = PAPER_ALONE[1:]
+    lines = [
+        ruling(f"a smaller error than {', '.join(theirs)}", smaller_error(grid, "CBQ.paper", theirs, ("f", "T", "N")))
+    ]
+    best = fixed.where(f="square").middle("rmse", method="CBQ.paper", T=middle, N=middle)
+    for name in LARGE_METHODS:
+        theirs_large = large.middle("rmse", method=name, f="square")
+        outcome = best <= SIMILAR * theirs_large if best > 0 and theirs_large > 0 else None
+        lines.append(ruling(f"comparable with {name} at N = T = 1000, with far fewer points", outcome))
+    lines.append(
+        ruling("it falls faster, and at first more in N than in T", _falls_faster(fixed.where(f="square"), middle))
+    )
+    lines += [wins_text(grid, method, BASELINES, ("f", "T", "N")) for method in RATIO_METHODS]
     lines.append(f"data redrawn: {wins_text(redrawn, 'CBQ.paper', BASELINES, ('f', 'T', 'N'))}")
     for name, rows in (("fixed", fixed), ("redrawn", redrawn)):
         for f in rows.distinct("f"):
@@ -204,12 +265,30 @@ def verdict(table: ResultTable) -> str:
     return "\n".join(lines)
 
 
+def _falls_faster(rows: ResultTable, middle: int) -> bool | None:
+    """Whether the slope in N is the steepest, and a fourfold N divides the error by more than a fourfold T."""
+    slopes = {m: slope_of_medians(rows.where(T=middle), "N", method=m) for m in PAPER_ALONE}
+    ends = (min(rows.distinct("T")), 4 * min(rows.distinct("T")))
+    in_n, in_t = (
+        [rows.middle("rmse", method="CBQ.paper", **{x: v, other: middle}) for v in ends]
+        for x, other in (("N", "T"), ("T", "N"))
+    )
+    if any(isnan(v) for v in (*slopes.values(), *in_n, *in_t)):
+        return None
+    return min(slopes, key=lambda m: slopes[m]) == "CBQ.paper" and in_n[0] / in_n[1] > in_t[0] / in_t[1]
+
+
 def verdict_over_dimension(table: ResultTable) -> str:
     """Wins over dimensions, and the ratios of errors in the smallest and the largest dimension."""
     ends = [min(table.distinct("dim")), max(table.distinct("dim"))]
     others = [name for name in table.distinct("method") if name != "CBQ.paper"]
     parts = [f"errors in units of CBQ.paper's, d = {d}: {ratios_text(table, 'CBQ.paper', others, dim=d)}" for d in ends]
-    return "\n".join([wins_text(table, "CBQ.paper", BASELINES, ("dim",)), *parts])
+    ratios = [[table.middle("rmse", method=m, dim=d) for m in PAPER_ALONE] for d in ends]
+    leads = [[other / own[0] for other in own[1:]] for own in ratios]
+    known = ends[0] < ends[1] and all(lead > 0 for each in leads for lead in each)
+    shrinks = all(last < first for first, last in zip(*leads, strict=True)) if known else None
+    first = ruling("the lead of CBQ over the baselines shrinks as the dimension grows", shrinks)
+    return "\n".join([first, wins_text(table, "CBQ.paper", BASELINES, ("dim",)), *parts])
 
 
 EXPERIMENTS: Sequence[Experiment] = (
@@ -227,6 +306,17 @@ EXPERIMENTS: Sequence[Experiment] = (
         f"are drawn anew with each seed; all other lines have the same data at all seeds. Middle row: our methods. "
         f"{GREY_LINE} Lower row: the median RMSE of the best baseline divided by that of CBQ.paper and by that of CBQ, "
         f"at each T and N (blue: above 1; k: thousands). {BANDS}",
+    ),
+    Experiment(
+        "linear-all",
+        "linear: all twelve panels of the paper's appendix, with its methods alone",
+        "CBQ has a smaller error than LSMC, KLSMC and IS at every T and N",
+        cells_of_appendix,
+        score_methods,
+        draw_appendix,
+        verdict_of_appendix,
+        caption="**linear, d = 2, the paper's methods alone.** RMSE of I at 200 test thetas from Q for two f: over T "
+        f"at three N, and over N at three T. {BANDS}",
     ),
     Experiment(
         "linear-d",

@@ -13,8 +13,12 @@ import numpy as np
 import cbq
 from cbq import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling
 from cbq.comparison import ComparisonRow
-from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
+from cbq.fit import PredictiveDistribution
+from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, Warped
+from cbq.kernels.warped import Columns
 from cbq.linalg import Jitter
+from cbq.linalg.lapack import cholesky, solve_lower
+from cbq.measures import Gaussian
 from experiments.analysis import Row
 from experiments.common import Array, Options, outer_thetas, problem_with_truth
 from experiments.experiment import Cell
@@ -23,10 +27,12 @@ BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 LANDMARKS = 500
 SOBOL_OF_X = "sobol of x"  # a design with independent thetas
 REDRAWN = "redrawn"  # data of linear that are drawn anew with each seed of the samples
-POOLED_KERNELS: dict[str, Kernel] = {
+POOLED_KERNELS: dict[str, Kernel] = {  # on linear and butterfly with the likeliest lengthscale of the grid
     "linear": RBF(1.0),
     "butterfly": Warped(RBF(0.1), "log"),
-}  # the likeliest of the grid
+    "health": Matern(1.5),  # of the whitened inputs of a treatment
+}
+INPUTS_OF_TREATMENTS = (tuple(range(9)), (3, *range(9, 17)))  # on health, of the 17
 NUGGET = Jitter(start=1e-6)
 
 
@@ -46,6 +52,9 @@ METHODS: dict[str, Callable[[], Any]] = {
     "MOBQ, Nystrom": lambda: MOBQ(nystrom=LANDMARKS),
     "MOBQ, paper's kernel": lambda: MOBQ(POOLED_KERNELS["linear"], jitter=NUGGET),
     "CBQ.paper, Stein": lambda: CBQ.paper(Stein(Matern(1.5))),
+    "CBQ.paper, Stein of log x": lambda: CBQ.paper.for_problem("sir-log"),
+    "CBQ.paper, lambda = 0": CBQ.paper,
+    "CBQ.paper, additive": CBQ.paper,
     # kernels of theta
     "CBQ.paper, theta Matern 3/2": lambda: CBQ.paper(kernel_theta=Matern(1.5)),
     "CBQ.paper, theta Gaussian": lambda: CBQ.paper(kernel_theta=RBF()),
@@ -77,14 +86,60 @@ def method_for(name: str, problem: str) -> Any:
     """The method of this name; that of the paper has the paper's kernel of x for the problem, unless it is named."""
     if name == "CBQ.paper":
         return paper_method(problem)
+    if name == "CBQ.paper, lambda = 0":
+        return replace(paper_method(problem), lambdas=(0.0,))
+    if name == "CBQ.paper, additive":  # a kernel of each whitened input, as in the published code of health
+        kernels = [Warped(Warped(Additive(Matern(1.5)), "whiten"), Columns(own)) for own in INPUTS_OF_TREATMENTS]
+        return replace(paper_method(problem), kernel_x=kernels)
     if preset := PRESETS.get(name, {}).get(problem):
         return paper_method(preset)
     method = METHODS[name]()
     if name == "MOBQ, paper's kernel":
+        if problem == "health":
+            return WhitenedMOBQ()
         return replace(method, kernel_x=POOLED_KERNELS[problem])
     if name.startswith("CBQ.paper, theta"):
         return replace(paper_method(problem), kernel_theta=method.kernel_theta)
     return method
+
+
+class WhitenedMOBQ:
+    """MOBQ on health with the paper's kernel: k_X of the whitened inputs u of each treatment, times k_Theta.
+
+    Given theta, u = L^-1 (x - m) of the nine inputs of a treatment is standard normal at all thetas, so that f as a
+    function of u and theta has one kernel with an embedding.
+    """
+
+    def fit(self, samples: cbq.Samples) -> cbq.Fit:
+        """A fit with one process for each treatment."""
+        method = MOBQ(POOLED_KERNELS["health"], Matern(1.5), ard=False, jitter=NUGGET)
+        outputs = zip(samples.outputs, INPUTS_OF_TREATMENTS, strict=True)
+        return _FitOfOutputs([method.fit(_whitened(output, list(own))) for output, own in outputs])
+
+
+def _whitened(samples: cbq.Samples, inputs: list[int]) -> cbq.Samples:
+    """The samples of one output as a function of its whitened inputs and theta."""
+    u = []
+    for t, measure in enumerate(samples.measures):
+        mean, cov = measure.moments()
+        root = cholesky(cov[np.ix_(inputs, inputs)])
+        u.append(solve_lower(root, samples.points(t)[:, inputs] - mean[inputs]))
+    standard = Gaussian(np.zeros(len(inputs)), np.ones(len(inputs)))
+    return cbq.Samples(samples.theta, np.stack(u), samples.f, standard)
+
+
+class _FitOfOutputs(cbq.Fit):
+    """Several fits, each of one output."""
+
+    def __init__(self, fits: list[cbq.Fit]) -> None:
+        self.fits, self.theta, self.C = fits, fits[0].theta, len(fits)
+
+    def _description(self) -> list[str]:
+        return ["One fit for each output."]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        (found,) = self.fits[c]._predictives(theta, joint=joint)
+        return found
 
 
 def problem_options(cell: Cell, seed: int) -> Options:

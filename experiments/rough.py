@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq import Problem, embed
-from cbq.kernels import Matern
+from cbq import Problem
 from cbq.measures import Mixture, Uniform
 from experiments.common import Array
 
@@ -20,7 +19,6 @@ MARGIN = 0.05  # smoothness by which a function lies inside its Sobolev space
 PHASE_SEED = 7
 LEVEL = 2.0  # added to h, so that I does not vanish on average
 HALF = 0.5  # the end of the second component
-QUADRATURE = np.polynomial.legendre.leggauss(60)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +63,9 @@ class RoughModel:
         return self.g(x[:, 0]) * (LEVEL + self.h(theta))
 
     def family(self, theta: Array) -> Mixture:
-        """The measure of x at theta (1,)."""
-        w = float(share_of_half(theta))
-        return Mixture([1 - w, w], [Uniform(0.0, 1.0), Uniform(0.0, HALF)])
+        """The measure of x at theta (1,), or a batch of measures at theta (T, 1)."""
+        w = share_of_half(theta)
+        return Mixture(np.stack([1 - w, w], axis=-1), [Uniform(0.0, 1.0), Uniform(0.0, HALF)])
 
     def exact(self, theta: Array) -> Array:
         """The truth I(theta) (M,) at theta (M, 1)."""
@@ -82,16 +80,3 @@ def rough_problem(s_x: float, s_theta: float) -> Problem:
     model = RoughModel(Weierstrass(s_x, phases[0]), Weierstrass(s_theta, phases[1]))
     prior = Uniform(0.0, 1.0)
     return Problem(model.integrand, model.family, prior, exact=model.exact, name=f"rough-{s_x:g}-{s_theta:g}")
-
-
-def embeddings(kernel: Matern, theta: Array, x: Array) -> tuple[Array, Array]:
-    """Kernel means (T, N) at x (T, N, 1) under the measures at theta (T, 1), and their initial errors (T,)."""
-    whole, half = embed(kernel, Uniform(0.0, 1.0)), embed(kernel, Uniform(0.0, HALF))
-    w, points = share_of_half(theta), x.reshape(-1, 1)
-    mu = (1 - w)[:, None] * whole.mean(points).reshape(x.shape[:2]) + w[:, None] * half.mean(points).reshape(
-        x.shape[:2]
-    )
-    nodes, weights = QUADRATURE
-    between = float(weights @ whole.mean(HALF * (nodes[:, None] + 1) / 2)) / 2  # of one point from each component
-    z = (1 - w) ** 2 * float(whole.variance) + 2 * w * (1 - w) * between + w**2 * float(half.variance)
-    return mu, z

@@ -19,7 +19,7 @@ from typing import Any
 from cbq.common.workers import Workers, as_called
 from experiments.analysis import ResultTable, Row, SeedSummary, summarise
 from experiments.common import OneThreadPool, on_one_thread
-from experiments.experiment import Cell, Experiment
+from experiments.experiment import FEW_MARKERS, Cell, Experiment
 from experiments.figures import FONTS, require_matplotlib
 from experiments.record import estimator_digest, run_record
 from experiments.results import FORMAT, CellResult, ResultsFile, as_table, open_results
@@ -177,7 +177,8 @@ def _caption(experiment: Experiment, results: Sequence[CellResult]) -> str:
     """The caption of the figure, with the numbers of seeds: {seeds} of most cells, {few} of those with fewer."""
     counts = Counter(result.cell.key for result in results if not result.failed)
     most, *fewer = sorted({*counts.values()} or {0}, reverse=True)
-    return experiment.caption.format(seeds=most, few=" or ".join(map(str, fewer)) or most)
+    caption = experiment.caption if fewer else experiment.caption.replace(FEW_MARKERS, "")
+    return caption.format(seeds=most, few=" or ".join(map(str, fewer)) or most)
 
 
 def _save(experiment: Experiment, table: ResultTable, path: Path) -> None:

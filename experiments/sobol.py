@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from experiments.analysis import ResultTable, best_of
+from experiments.analysis import ResultTable, best_of, ruling
 from experiments.experiment import BANDS, FEW_SEEDS, Cell, Experiment, method_cell, quick_thetas
 from experiments.figures import (
     BASELINES,
@@ -83,7 +83,7 @@ def _curves(table: ResultTable, design: str, methods: Sequence[str]) -> list[Cur
 
 def verdict(table: ResultTable) -> str:
     """The error with independent points divided by that with Sobol points, at each N."""
-    lines = []
+    lines = _rulings(table)
     for name, design in PANELS:
         for N in table.where(problem=name, design=design).distinct("N"):
             rows = table.where(problem=name, N=N)
@@ -94,6 +94,33 @@ def verdict(table: ResultTable) -> str:
                 f"{name}, N = {N}, error with independent points over that with Sobol {what}: {', '.join(gains)}"
             )
     return "\n".join(lines)
+
+
+def _rulings(table: ResultTable) -> list[str]:
+    """Whether Sobol points of x gain more than a factor of 2 for LSMC and KLSMC on linear, and less for CBQ."""
+    rows = table.where(problem="linear")
+    rows = rows.where(N=max(rows.distinct("N"), default=0))
+    gains = {}
+    for m in ("CBQ.paper", "LSMC", "KLSMC"):
+        iid, other = (rows.middle("rmse", method=m, design=d) for d in (IID, SOBOL_OF_X))
+        gains[m] = iid / other
+    known = all(isfinite(gain) for gain in gains.values())
+    helped = gains["LSMC"] > 2 and gains["KLSMC"] > 2 and 1 < gains["CBQ.paper"] < 2
+    passed = [
+        f"{m} from N = {N}"
+        for m in THEIRS[1:]
+        for N in table.where(problem="linear", design=SOBOL_OF_X).distinct("N")
+        if _passes(table.where(problem="linear", design=SOBOL_OF_X, N=N), m)
+    ]
+    crossing = "; ".join({text.split(" from")[0]: text for text in reversed(passed)}.values()) or "none"
+    return [
+        ruling("Sobol points help LSMC and KLSMC a lot and CBQ a little, on linear", helped if known else None),
+        f"with Sobol points of x on linear, baselines with a smaller error than CBQ.paper: {crossing}",
+    ]
+
+
+def _passes(rows: ResultTable, method: str) -> bool:
+    return rows.middle("rmse", method=method) < rows.middle("rmse", method="CBQ.paper")
 
 
 EXPERIMENT = Experiment(

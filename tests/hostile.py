@@ -278,6 +278,11 @@ def two_outputs() -> cbq.Fit:
 
 
 @cache
+def process() -> cbq.Fit:
+    return cbq.MOBQ().fit(shared())
+
+
+@cache
 def session() -> cbq.runs.Session:
     """A session with two runs that were told."""
     made = problem().session(rng=0)
@@ -295,6 +300,10 @@ def psa_table() -> dict[str, Any]:
 def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
     a, b = np.random.default_rng(1).standard_normal((2, 40))
     return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
+
+
+def planned() -> voi.PlannedStudy:
+    return voi.PlannedStudy("a", voi.studies.Normal(2.0), 20, cost=1.0)
 
 
 def study_value() -> voi.EvsiTable:
@@ -339,11 +348,23 @@ VALID: dict[str, Callable[[], Any]] = {
     "dim": lambda: 1,
     "dist": lambda: stats.laplace,
     "engine": lambda: "numpy",
+    "estimator": lambda: cbq.LSMC(),
+    "PriorMean.mean_x": lambda: lambda x, theta: x[:, 0],
+    "FunctionEmbedding.kernel": lambda: kernels.RBF(1.0),
+    "FunctionEmbedding.mean": lambda: lambda x, measure, lengthscale: np.exp(-(x[:, 0] ** 2)),
+    "BQ.x": lambda: np.array([0.3, 0.6, 0.9]),
+    "BQ.f": lambda: np.array([1.0, 2.0, 4.0]),
     "f": lambda: samples().f,
     "factor": lambda: 2.0,
     "family": lambda: family,
     "fit": fit,
     "evppi.fit": two_outputs,
+    "fit_or_outputs": process,
+    "sensitivity.theta": lambda: [0.6],
+    "sensitivity.options": lambda: cbq.SensitivityOptions(points=64, least=64, drawn=16),
+    "given.kept": lambda: [],  # measures on the line have no other coordinates
+    "given.x": lambda: np.empty((3, 0)),
+    "marginals.kept": lambda: [0],
     "frame": lambda: {"theta": [1.0, 1.0, 2.0], "x": [0.1, 0.2, 0.3], "f": [1.0, 2.0, 3.0]},
     "frozen": lambda: stats.norm(0.0, 1.0),
     "index": lambda: (),
@@ -399,6 +420,10 @@ VALID: dict[str, Callable[[], Any]] = {
     "incidence": lambda: 100.0,
     "horizon": lambda: 10.0,
     "sd": lambda: 2.0,
+    "currency": lambda: "EUR",
+    "end_points": lambda: [voi.studies.Normal(2.0)],
+    "lost": lambda: 0.1,
+    "studies": lambda: {"trial": planned()},
     "follow_up": lambda: 3.0,
     "arms": lambda: ["binomial", "poisson"],
     "simulate": lambda: raises,
@@ -411,6 +436,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "Samples.load.path": lambda: files()["samples"],
     "Samples.load.family": lambda: family,
     "Problem.solve.budget": lambda: 16,
+    "best.output": lambda: 0,
+    "MonteCarloFit.best.among": lambda: samples().theta[:3],
     "Session.tell.ids": lambda: [0, 1],
     "Session.tell.values": lambda: [1.0, 2.0],
     "from_checkpoint.path": lambda: files()["run"],
@@ -428,6 +455,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "regrouped.rows": lambda: [[0, 1]] * 6,
     "samples": samples,
     "ImportanceSampling.samples": shared,
+    "LatentBQ.samples": events,
     "scale": lambda: 1.0,
     "shape": lambda: 2.0,
     "shift": lambda: 1.0,
@@ -438,6 +466,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "template": lambda: "./model {x}",
     "theta": lambda: np.array([0.6, 1.1, 1.9]),
     "url": lambda: "http://127.0.0.1:4242",
+    "FitServer.port": lambda: 0,
     "from_arviz.value": lambda: "mu",
     "Samples.from_arviz.x": lambda: None,
     "Samples.from_arviz.measure": lambda: None,
@@ -521,30 +550,36 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "ImportanceSampling": cbq.ImportanceSampling,
     "KLSMC": cbq.KLSMC,
     "LSMC": cbq.LSMC,
-    "LatentBQ": cbq.LatentBQ,
+    "LatentBQ": partial(cbq.LatentBQ, priors=2, draws=100, nodes=16, size=64),
     "MOBQ": cbq.MOBQ,
     "MonteCarlo": cbq.MonteCarlo,
     "PaperCBQ": cbq.CBQ.paper,
+    "BQ": cbq.BQ,
+    "PriorMean": lambda: cbq.PriorMean(cbq.LSMC(), mean_theta=lambda theta: theta[:, 0]),
     "CBQFit": lambda: cbq.CBQ().fit(samples()),
     "ImportanceSamplingFit": lambda: cbq.ImportanceSampling().fit(shared()),
     "KLSMCFit": lambda: cbq.KLSMC().fit(samples()),
     "KroneckerFit": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid()),
     "LSMCFit": two_outputs,
-    "LatentBQFit": lambda: cbq.LatentBQ().fit(events()),
+    "LatentBQFit": lambda: cbq.LatentBQ(priors=2, draws=100, nodes=16, size=64).fit(events()),
     "MOBQFit": lambda: cbq.MOBQ().fit(shared()),
     "MonteCarloFit": lambda: cbq.MonteCarlo().fit(samples()),
     "LeaveOneOut": lambda: cbq.CBQ().fit(samples()).leave_one_out(),
     "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
-    "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
+    "TailRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
     "EvppiTable": lambda: voi.evppi(**psa_table(), pars=[["a"]]),
     "Acceptability": lambda: voi.ceac(psa_table()["outputs"]),
     "Appendix": lambda: voi.appendix(psa_table()["outputs"]),
     "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
     "IcerTable": lambda: voi.icers(effects_and_costs()),
+    "NetBenefitTable": lambda: voi.net_benefits(psa_table()["outputs"]),
+    "TornadoTable": lambda: voi.tornado(**psa_table(), pars=["a"]),
+    "PortfolioTable": lambda: voi.portfolio(**psa_table(), studies={"trial": planned()}, population=10.0),
     "VarianceTable": lambda: voi.evppi_variance(**psa_table(), pars=[["a"]]),
+    "Sensitivity": lambda: cbq.sensitivity(psa_table()["outputs"], inputs=psa_table()["inputs"]),
     "EvsiTable": study_value,
     "EnbsTable": lambda: cbq.enbs(study_value(), 0.01, 100.0),
     "Factor": lambda: linalg.factor(np.eye(3)),
@@ -560,6 +595,12 @@ RESULTS = (
     "Appendix",
     "CePlane",
     "EnbsRow",
+    "NetBenefitRow",
+    "NetBenefitTable",
+    "PortfolioRow",
+    "PortfolioTable",
+    "TornadoRow",
+    "TornadoTable",
     "EnbsTable",
     "Evpi",
     "Evppi",
@@ -571,7 +612,8 @@ RESULTS = (
     "IcerRow",
     "IcerTable",
     "Pair",
-    "ValueAtRisk",
+    "Sensitivity",
+    "TailRisk",
     "VarianceRow",
     "VarianceTable",
 )  # made by cbq, not by users
@@ -581,8 +623,11 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
     *("batch_size", "calibrated", "forget_failures", "note", "noted", "take", "resident_solve_lower"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
-    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
-    *(f"{name}Fit.outcome" for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
+    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
+    *(
+        f"{name}Fit.outcome"
+        for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
+    ),
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch
@@ -594,6 +639,7 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
     ("Embedding by quadrature.mean", "a long list"),
     ("ImportanceSamplingFit.effective_sample_size", "a long list"),
     *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in PREDICTIONS),
+    ("cbq.sensitivity", "a long list"),
     ("measures.Binomial", "10**12"),  # which has eight million atoms
 }
 STOPS = {("progress", "raises"), ("progress", "takes nothing")}  # it may end a run by any exception

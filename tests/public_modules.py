@@ -14,6 +14,7 @@ MODULES = [
     "cbq.problems",
     "cbq.runs",
     "cbq.samples",
+    "cbq.sklearn",
     "cbq.voi",
     "cbq.voi.studies",
 ]

@@ -19,11 +19,16 @@ PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
     "estimators": (
         "Estimators and fits",
         "Every estimator takes samples and returns a fit.",
-        ["estimators", "fit", "comparison"],
+        ["estimators", "fit", "comparison", "sklearn"],
         ["Selection", "Calibration", "LandmarkSelection", "plot"],
     ),
     "adaptive": ("Adaptive runs", "What `problem.solve` and `problem.session` return.", ["runs"], []),
-    "decisions": ("Decisions and risk", "Numbers that depend on all of I.", ["nested", "voi", "voi.studies"], []),
+    "decisions": (
+        "Decisions, risk and sensitivity",
+        "Numbers that depend on all of I, or on all of f.",
+        ["nested", "indices", "voi", "voi.studies"],
+        [],
+    ),
     "measures": ("Measures", "The distributions of x and of theta.", ["measures"], []),
     "kernels": (
         "Kernels and embeddings",

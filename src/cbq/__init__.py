@@ -1,79 +1,28 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, voi
-from cbq._version import __version__
-from cbq.common import WorkerError
-from cbq.comparison import Comparison, compare
-from cbq.embeddings import available_pairs, embed
-from cbq.estimators import (
-    CBQ,
-    KLSMC,
-    LSMC,
-    MOBQ,
-    Auto,
-    ImportanceSampling,
-    LatentBQ,
-    MonteCarlo,
-    StageOneSelection,
-)
-from cbq.fit import Fit, FitWarning, load
-from cbq.gp import Calibration, LandmarkSelection, Selection
-from cbq.linalg import engine
-from cbq.nested import conditional_value_at_risk, expected_loss, nested_expectation, value_at_risk
-from cbq.plotting import plot
-from cbq.problems.problem import Problem
-from cbq.runs import CheckpointError, CollectWarning, IntegrandError, Mean, Probability, Quantile, Std
-from cbq.samples import Names, Samples
-from cbq.voi import enbs, evpi, evppi, evsi
+from __future__ import annotations
 
-__all__ = [
-    "CBQ",
-    "KLSMC",
-    "LSMC",
-    "MOBQ",
-    "Auto",
-    "Calibration",
-    "CheckpointError",
-    "CollectWarning",
-    "Comparison",
-    "Fit",
-    "FitWarning",
-    "ImportanceSampling",
-    "IntegrandError",
-    "LandmarkSelection",
-    "LatentBQ",
-    "Mean",
-    "MonteCarlo",
-    "Names",
-    "Probability",
-    "Problem",
-    "Quantile",
-    "Samples",
-    "Selection",
-    "StageOneSelection",
-    "Std",
-    "WorkerError",
-    "__version__",
-    "available_pairs",
-    "compare",
-    "conditional_value_at_risk",
-    "embed",
-    "embeddings",
-    "enbs",
-    "engine",
-    "evpi",
-    "evppi",
-    "evsi",
-    "expected_loss",
-    "integrands",
-    "kernels",
-    "linalg",
-    "load",
-    "measures",
-    "nested",
-    "nested_expectation",
-    "plot",
-    "problems",
-    "value_at_risk",
-    "voi",
-]
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# `__init__.pyi` lists the public names, also for type checkers and editors. A name is imported when it is first used
+# (SPEC 1 of Scientific Python), so that a program pays for what it uses.
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_IMPORTS = [node for node in _STUB.body if isinstance(node, ast.ImportFrom)]
+_MODULES = {alias.name: node.module for node in _IMPORTS for alias in node.names}
+__all__ = next(ast.literal_eval(node.value) for node in _STUB.body if isinstance(node, ast.Assign))
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'cbq' has no attribute {name!r}")
+    value = import_module(f"cbq.{name}") if module == "cbq" else getattr(import_module(module), name)
+    globals()[name] = value  # so that the next use finds it at once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -545,8 +545,24 @@ def test_a_session_remembers_what_is_wanted(simulator):
         (["--quantile", 2], "q must be between 0 and 1"),
         (["--above", "nan"], "above"),
         (["--relative", 0, "--above", 1], "relative must be a number above 0"),
-        (["--output", 1], "--output names an output for --above"),
+        (["--output", 1], "--output names an output for a goal"),
+        (["--maximize", "--minimize"], "contradict each other"),
+        (["--limit", "cost=,1"], "pass --maximize or --minimize"),
+        (["--maximize", "--limit", "cost<1"], "such as cost=,100"),
+        (["--value-at-risk", 2], "alpha must lie between 0 and 1"),
     ],
 )
 def test_goals_are_refused_in_a_sentence(words, says):
     assert says in refused("solve", "butterfly", *words)
+
+
+def test_the_best_theta_is_a_goal(tmp_path):
+    words = ["solve", "linear", "--option", "dim=2", "--maximize", "--value-at-risk", 0.9, "--budget", 12]
+    text = ok(*words, "--at", "2,2", "--out", tmp_path)
+    assert "The largest E f is" in text
+    assert list(read(tmp_path / "best.csv")) == ["theta_0", "theta_1", "probability"]
+    numbers = read(tmp_path / "numbers.csv")
+    assert numbers["what"] == ["the largest E f", "the 0.9 value at risk of E f"]
+    assert float(numbers["estimate"][1]) < float(numbers["estimate"][0])
+    goal = json.loads((tmp_path / "run.json").read_text())["goal"]["goal"]
+    assert [each["kind"] for each in goal] == ["Best", "ValueAtRisk"]

@@ -207,3 +207,40 @@ def test_values_for_a_population(tmp_path):
     assert ok("psa", table, "--population", 50).count("Values are for a population of 50.") == 2  # EVPI and EVPPI
     assert "--horizon and --discount came without --population" in refused("evppi", table, "--horizon", 10)
     assert "--discount came without --horizon" in refused("psa", table, "--population", 9, "--discount", 0.1)
+
+
+def test_charts_and_reports_of_several_kinds_with_a_currency_and_a_title(tmp_path):
+    pytest.importorskip("docx")
+    pytest.importorskip("fpdf")
+    table = save(tmp_path / "t.csv", {"a": A, "nb1": np.zeros(N), "nb2": A + 0.1 * B}, ",", ".", "utf-8")
+    kinds = ("--charts", "svg,pdf", "--reports", "html,docx", "--currency", "EUR", "--title", "The drug")
+    text = ok("evppi", table, "--out", tmp_path / "r.csv", *kinds)
+    assert "Money is in EUR." in text
+    assert {each.name for each in tmp_path.iterdir()} == {"t.csv", "r.csv", "r.svg", "r.pdf", "r.html", "r.docx"}
+    assert "<h1>The drug</h1>" in (tmp_path / "r.html").read_text("utf-8")
+    assert "--charts must be one or several of png, svg, pdf" in refused("evppi", table, "--charts", "gif")
+    assert "would both write a .pdf" in refused(
+        "evppi", table, "--out", tmp_path / "r.csv", "--charts", "pdf", "--reports", "pdf"
+    )
+
+
+def test_studies_of_two_arms_and_of_ones_own(tmp_path):
+    p, ratio = 1 / (1 + np.exp(1 - 0.3 * A)), np.exp(0.2 * B)
+    table = save(tmp_path / "t.csv", {"p": p, "or": ratio, "nb1": np.zeros(N), "nb2": 5 - 5 * ratio}, ",", ".", "utf-8")
+    options = ("--pars", "p, or", "--sizes", "50")
+    text = ok("evsi", table, *options, "--study", "binomial", "--ratio", "odds", "--lost", "0.2")
+    assert "LossToFollowUp(study=TwoArm(end_point=BinomialCount(), ratio='odds'), lost=0.2)" in " ".join(text.split())
+    own = tmp_path / "own_trial.py"
+    own.write_text(
+        "def simulate(row, n, rng):\n    return [rng.normal(row['p'], 1 / n), rng.normal(row['or'], 1 / n)]\n"
+    )
+    paid = ("--cost", "1", "--population", "100", "--horizon", "10", "--uptake", "4")
+    text = ok("evsi", table, *options, "--study", f"{own}:simulate", "--arms", "2", *paid)
+    assert "arms=2" in text
+    row = next(line for line in text.splitlines() if line.startswith("p, or") and " 800 " in line).split()
+    assert row[-6 - 1] == "100"  # the cost of 2 x 50 participants
+    assert "--ratio must be odds or risk of --study binomial" in refused(
+        "evsi", table, *options, "--study", "binomial", "--ratio", "hazard"
+    )
+    assert "--arms is for a study of your own" in refused("evsi", table, *options, "--study", "binomial", "--arms", "2")
+    assert "has no 'simulat': did you mean 'simulate'?" in refused("evsi", table, *options, "--study", f"{own}:simulat")

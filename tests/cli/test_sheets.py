@@ -118,7 +118,8 @@ def test_the_first_of_several_sheets_is_read_and_said(tmp_path):
         pd.DataFrame({"b": [1, 2]}).to_excel(book, sheet_name="notes", index=False)
     sheet = read_sheet(tmp_path / "a.xlsx")
     assert sheet.values("a") == [1.0, 2.0]
-    assert "has the sheets PSA, notes, of which the first was read" in sheet.remark
+    (remark,) = sheet.remarks
+    assert remark.endswith("has the sheets PSA, notes, of which the first was read")
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.xlsx", "openpyxl"), ("a.ods", "odf"), ("a.parquet", "pandas")])

@@ -55,27 +55,67 @@ def test_the_only_sheet_with_a_table_is_read_and_said(tmp_path, expected):
     assert "sheet 'PSA' was read, the only one with a table" in " ".join(text.split())
 
 
-def test_a_sheet_below_titles_is_refused_with_options_to_paste(tmp_path, expected):
+def test_a_sheet_below_titles_is_found_and_said(tmp_path, expected):
     path = workbook(tmp_path / "m.xlsx", Cover=COVER, PSA=TITLES)
-    says = refused("evppi", path)
-    assert "the sheets are 'Cover', 'PSA'" in says
-    assert "--sheet PSA --header-row 3" in says
+    text = ok("evppi", path)
+    assert estimate(text) == expected
+    words = " ".join(text.split())
+    assert "sheet 'PSA' was read, the only one with a table" in words
+    assert f"sheet 'PSA' of {path}: the names of the columns were found in line 3." in words
     for sheet in ("PSA", "psa", "2"):
         assert estimate(ok("evppi", path, "--sheet", sheet, "--header-row", 3)) == expected
 
 
-def test_one_sheet_below_titles_names_the_line(tmp_path, expected):
-    says = refused("evppi", workbook(tmp_path / "m.xlsx", PSA=TITLES))
+def test_a_wrong_line_of_names_is_refused_with_another(tmp_path):
+    path = workbook(tmp_path / "m.xlsx", PSA=TITLES)
+    says = refused("evppi", path, "--header-row", 1)
     assert "sheet 'PSA' of" in says
     assert "if line 3 names the columns, pass --header-row 3" in says
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_text_below_titles_is_read_by_its_line(tmp_path, expected, mark):
+def test_text_below_titles_is_found_by_its_line(tmp_path, expected, mark):
     path = tmp_path / "m.csv"
     path.write_text("\n".join(mark.join(map(str, row)) for row in TITLES))
-    assert "pass --header-row 3" in refused("evppi", path)
-    assert estimate(ok("evppi", path, "--header-row", 3)) == expected
+    text = ok("evppi", path)
+    assert estimate(text) == expected == estimate(ok("evppi", path, "--header-row", 3))
+    assert f"{path}: the names of the columns were found in line 3." in " ".join(text.split())
+    assert "pass --header-row 3" in refused("evppi", path, "--header-row", 1)
+
+
+@pytest.mark.parametrize("units", [["", "GBP", "GBP"], ["%", "GBP", "GBP"], ["", "", "EUR"]])
+def test_a_row_of_units_below_the_names_is_left_out_and_said(tmp_path, expected, units):
+    rows = [["The model"], TABLE[0], units, *TABLE[1:]]
+    named = [["id", *rows[1]], ["", *rows[2]], *([i, *row] for i, row in enumerate(rows[3:], start=1))]
+    for table in (rows, named):
+        text = ok("evppi", workbook(tmp_path / "m.xlsx", PSA=table))
+        assert estimate(text) == expected
+        line, words = (3 if table is rows else 2), ", ".join(dict.fromkeys(filter(None, units)))
+        assert f"line {line} was taken for units ({words}) and left out" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("row", [["failed", 1.0, 2.0], ["", "", ""], ["NA", "NA", "NA"]])
+def test_a_row_with_a_number_or_without_a_word_is_not_one_of_units(tmp_path, row):
+    sheet = read_sheet(workbook(tmp_path / "m.xlsx", PSA=[TABLE[0], row, *TABLE[1:]]))
+    assert len(sheet.lines) == (60 if row == ["", "", ""] else 61)
+    assert sheet.remarks == ()
+
+
+def test_the_sheet_of_the_draws_is_found_among_small_tables(tmp_path, expected):
+    small = [["Inputs of the model"], ["name", "mean"], ["a", 0.1], ["b", 0.2]]
+    text = ok("evppi", workbook(tmp_path / "m.xlsx", Parameters=small, PSA=TITLES, Cover=COVER))
+    assert estimate(text) == expected
+    assert "sheet 'PSA' with 60 rows was read; 'Parameters' has 2" in " ".join(text.split())
+
+
+def test_a_workbook_of_a_model_becomes_a_report_with_one_command(tmp_path):
+    small = [["Inputs of the model"], [], ["name", "mean"], ["a", 0.1], ["b", 0.2]]
+    units = ["", "GBP", "GBP"]
+    path = workbook(
+        tmp_path / "m.xlsx", Cover=COVER, Parameters=small, PSA=[["60 draws"], [], TABLE[0], units, *TABLE[1:]]
+    )
+    ok("psa", path, "--out", tmp_path / "appendix")
+    assert "EVPPI" in (tmp_path / "appendix" / "report.html").read_text("utf-8")
 
 
 def test_several_tables_and_none_are_refused_with_their_names(tmp_path):
@@ -86,9 +126,9 @@ def test_several_tables_and_none_are_refused_with_their_names(tmp_path):
 
 
 def test_names_with_quotes_are_shown_as_a_shell_takes_them(tmp_path, expected):
-    path = workbook(tmp_path / "m.xlsx", Cover=COVER, **{'It\'s "PSA"': TITLES})
+    path = workbook(tmp_path / "m.xlsx", Cover=COVER, **{'It\'s "PSA"': TITLES, "Other": TITLES})
     says = refused("evppi", path)
-    words = shlex.split(says[says.index("--sheet") :].removesuffix("."))
+    words = shlex.split(says[says.index("--sheet") :].split(" or ")[0])
     assert estimate(ok("evppi", path, *words)) == expected
 
 

@@ -55,5 +55,5 @@ def test_no_text_about_an_object_holds_an_address(make, tmp_path):
 def test_functions_have_names():
     assert named(trial) == "test_addresses.trial"
     assert named(Callable()) == "test_addresses.Callable"
-    assert repr(studies.Custom(trial)) == "Custom(simulate=test_addresses.trial, vectorised=False)"
+    assert repr(studies.Custom(trial)) == "Custom(simulate=test_addresses.trial, vectorised=False, arms=1)"
     assert shown([trial]) == "[<function trial>]"

@@ -64,7 +64,7 @@ MASKS = {
     "with_values": (lambda: SAMPLES.with_values(masked(F)), "f must not be masked"),
     "a column": (
         lambda: cbq.Samples.from_frame({**TABLE, "f": masked(TABLE["f"])}, family),
-        "column 'f' must not be masked",
+        "column 'f' of the table must not be masked",
     ),
     "a mean": (lambda: Gaussian(masked([0.0, 1.0]), 1.0), "mean must not be masked"),
     "a rate": (lambda: Gamma(2.0, masked([1.0, 2.0])), "rate must not be masked"),
@@ -161,7 +161,8 @@ def test_numpy_booleans_mean_what_they_say():
 
 
 @pytest.mark.parametrize(
-    "rng", ["a", 1.5, 2.0, -1, True, None, [1, 2], np.random.SeedSequence(0), np.random.RandomState(0), np.array(3)]
+    "rng",
+    ["a", 1.5, 2.0, -1, True, None, [], [1, -2], [1, True], [1.0], [[1]], np.array(0.5), np.array([True]), np.random],
 )
 def test_what_is_no_generator_and_no_seed_is_refused_by_name(rng):
     for draw in (
@@ -171,7 +172,7 @@ def test_what_is_no_generator_and_no_seed_is_refused_by_name(rng):
         lambda: cbq.nested_expectation(FIT, np.square, Uniform(0, 1), rng=rng),
         lambda: cbq.evppi(OUTPUTS, INPUTS, [["a"]], rng=rng),
     ):
-        with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator or an integer seed.*pass rng=0"):
+        with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, an integer seed.*pass rng=0"):
             draw()
 
 
@@ -179,6 +180,34 @@ def test_what_is_no_generator_and_no_seed_is_refused_by_name(rng):
 def test_any_whole_number_is_a_seed(seed):
     expected = Gaussian(0.0, 1.0).sample(3, np.random.default_rng(seed))
     assert np.array_equal(Gaussian(0.0, 1.0).sample(3, seed), expected)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: [1, 2, 10**30],
+        lambda: (np.int64(4), 5),
+        lambda: np.arange(4, dtype=np.uint8),
+        lambda: np.random.SeedSequence(6, spawn_key=(1,)),
+        lambda: np.random.PCG64DXSM(7),
+        lambda: np.random.Generator(np.random.Philox(8)),
+        lambda: np.random.RandomState(9),
+    ],
+    ids=["list", "tuple", "array", "SeedSequence", "BitGenerator", "Generator", "RandomState"],
+)
+def test_whatever_makes_a_generator_of_numpy_is_taken(make):
+    expected = np.random.default_rng(make()).normal(size=(3, 1))
+    assert np.array_equal(Gaussian(0.0, 1.0).sample(3, make()), expected)
+    one, other = (PROBLEM.collect(2, 2, rng=make()) for _ in range(2))
+    assert one == other
+    assert one != PROBLEM.collect(2, 2, rng=0)
+
+
+def test_generators_advance_and_seeds_do_not():
+    stream, seeds = np.random.RandomState(0), np.random.SeedSequence(0)
+    first, second = (Gaussian(0.0, 1.0).sample(3, stream) for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(Gaussian(0.0, 1.0).sample(3, seeds), Gaussian(0.0, 1.0).sample(3, seeds))
 
 
 HUGE = 10**400

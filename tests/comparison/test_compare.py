@@ -463,7 +463,8 @@ def test_the_data_frame_is_tidy():
     frame = result.to_frame()
     assert isinstance(frame, pd.DataFrame)
     names = "method T N output evaluations rmse loo coverage width seconds note"
-    assert list(frame.columns) == names.split() == [field.name for field in fields(ComparisonRow)]
+    assert list(frame.columns) == names.split()
+    assert {*names.split(), "coverages"} == {field.name for field in fields(ComparisonRow)}
     assert_array_equal(frame["rmse"], [row.rmse for row in result.rows])
     assert list(frame["output"]) == [0, 0, 1, 1]
 
@@ -669,3 +670,51 @@ test_bad_types = refusals(
     },
     TypeError,
 )
+
+
+LEVELS = (0.2, 0.5, 0.8)
+
+
+def test_coverage_at_several_levels_is_the_share_inside_intervals_of_each():
+    problem = cbq.problems.get("butterfly")
+    samples, theta = problem.collect(12, 10, rng=0), np.linspace(60, 140, 50)[:, None]
+    found = compare(samples, cbq.CBQ(), truth=problem.exact, theta=theta, levels=LEVELS)
+    fit, truth = cbq.CBQ().fit(samples), problem.exact(theta)
+    for level, share in zip(LEVELS, found.rows[0].coverages, strict=True):
+        low, high = fit.interval(theta, level)
+        assert share == np.mean((low <= truth) & (truth <= high))
+    assert found.levels == LEVELS
+    assert found.rows[0].coverage == compare(samples, cbq.CBQ(), truth=problem.exact, theta=theta).rows[0].coverage
+
+
+def test_coverage_at_left_out_thetas_grows_with_the_level():
+    samples = cbq.problems.get("butterfly").collect(12, 10, rng=0)
+    one = compare(samples, cbq.LSMC(), level=0.5).rows[0].coverage
+    found = compare(samples, cbq.LSMC(), levels=np.array([0.9, 0.5, 0.5])).rows[0].coverages
+    assert found[0] == one
+    assert len(found) == 2
+    assert found[0] <= found[1]
+
+
+def test_the_figure_of_coverage_has_a_line_for_each_estimator_with_intervals():
+    samples = cbq.problems.get("butterfly").collect(12, 10, rng=0)
+    methods = {"good": cbq.LSMC(), "none": NoIntervals()}
+    found = compare([samples, samples], methods, truth=cbq.problems.get("butterfly"), levels=LEVELS)
+    (ax,) = found.plot_coverage().axes
+    lines = {line.get_label(): line for line in ax.lines}
+    assert "none" not in lines
+    assert_allclose(lines["good"].get_xdata(), [*LEVELS, 0.95])
+    assert_allclose(lines["good"].get_ydata(), [*found.rows[0].coverages, found.rows[0].coverage])
+    assert (found + found).levels == LEVELS
+
+
+def test_levels_that_differ_or_are_none_are_refused():
+    samples = cbq.problems.get("butterfly").collect(12, 10, rng=0)
+    plain, several = compare(samples, cbq.LSMC()), compare(samples, cbq.LSMC(), levels=LEVELS)
+    with pytest.raises(ValueError, match="cannot be added: compare with the same levels"):
+        plain + several
+    with pytest.raises(ValueError, match="there is one level only: pass levels="):
+        plain.plot_coverage()
+    for levels in ((1.0,), [0.0], [[0.5]], 0.5, (np.nan,)):
+        with pytest.raises(ValueError, match="levels must"):
+            compare(samples, cbq.LSMC(), levels=levels)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import cbq
 from cbq.kernels import (
@@ -417,13 +418,58 @@ def test_tensor_product_of_rbf_needs_no_independence() -> None:
 EMPIRICAL = Empirical([[0.3, -1.0], [2.0, 0.5], [1.1, 1.1]], [0.2, 0.5, 0.3])
 
 
-@pytest.mark.parametrize("warp", ["log", "whiten", "gaussianise", np.square])
+@pytest.mark.parametrize("warp", ["log", "whiten", "gaussianise", "uniform", np.square])
 def test_warped_kernels_under_atoms_follow_the_definition(warp: str | Callable) -> None:
     measure = Empirical(np.exp(EMPIRICAL.points), EMPIRICAL.weights)
     embedding = cbq.embed(Warped(Matern(1.5, 0.7), warp), measure)
     gram = embedding.kernel(measure.points)
     assert_close(embedding.mean(measure.points), gram @ measure.weights)
     assert_close(embedding.variance, measure.weights @ gram @ measure.weights)
+
+
+def by_singular_quadrature(kernel: Kernel, measure: Measure, x: float) -> float:
+    """E k(X, x) with r = u^6 on both sides of x, so that a term r^0.6 of the kernel is smooth in u."""
+    low, high = (float(np.ravel(end)[0]) for end in measure.support)
+    sides = [(1.0, min(high, 50.0) - x), (-1.0, x - max(low, -50.0))]
+
+    def integrand(u: float, sign: float) -> float:
+        y = x + sign * u**6
+        return float(kernel([x], [y])[0, 0] * np.exp(measure.logpdf([y])[0]) * 6 * u**5)
+
+    return sum(quad(integrand, 0, end ** (1 / 6), args=(sign,), epsabs=1e-13, limit=200)[0] for sign, end in sides)
+
+
+@pytest.mark.parametrize("nu", [0.3, 1.0, 1.7])
+@pytest.mark.parametrize("kind", [Gaussian, Uniform, Exponential, Gamma, Beta], ids=lambda kind: kind.__name__)
+def test_matern_kernels_of_any_order_agree_with_adaptive_quadrature(nu: float, kind: type[Measure]) -> None:
+    kernel, measure, x = Matern(nu, 0.4), MEASURES[kind][0], 0.35
+    assert_close(cbq.embed(kernel, measure).mean([x]), by_singular_quadrature(kernel, measure, x))
+
+
+@pytest.mark.parametrize("measure", [MEASURES[Gaussian][0], MEASURES[Exponential][0], CORRELATED], ids=repr)
+def test_the_bessel_form_and_its_mixture_have_the_embeddings_of_half_orders(measure: Measure) -> None:
+    x = np.abs(measure.sample(5, 0)) + 0.1
+    for nu in (0.5, 1.5, 2.5):
+        near, formula = (cbq.embed(Matern(order, 0.6), measure) for order in (nu + 1e-9, nu))
+        np.testing.assert_allclose(near.mean(x), formula.mean(x), rtol=1e-8)
+        np.testing.assert_allclose(near.variance, formula.variance, rtol=1e-8)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.8, 2.0, 7.0, 20.0])
+def test_a_matern_kernel_is_its_scale_mixture(nu: float) -> None:
+    rho, kernel = np.array([1e-3, 0.1, 1.0, 3.0, 8.0]), Matern(nu, 1.0)
+    mixture = sum(w * np.exp(-(rho**2) / (2 * g)) for g, w, _ in kernel.scale_rule())
+    np.testing.assert_allclose(mixture, kernel(rho[:, None], [0.0])[:, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("measure", [Gamma(2.5, 1.0), StudentT(3.0), Product([Beta(0.5, 2.0), Gaussian(1.0, cov=2.0)])])
+def test_a_kernel_of_the_unit_cube_has_the_uniform_embedding(measure: Measure) -> None:
+    embedding, x = cbq.embed(Warped(RBF(0.4), "uniform"), measure), measure.sample(5, 0)
+    cube = Uniform(np.zeros(measure.dim), np.ones(measure.dim))
+    assert_close(embedding.mean(x), cbq.embed(RBF(0.4), cube).mean(measure.inverse_transport(x)))
+    # draws of x have the mean that the embedding predicts
+    draws = embedding.kernel(measure.sample(40_000, 1), x).mean(axis=0)
+    np.testing.assert_allclose(draws, embedding.mean(x), atol=0.02)
 
 
 def test_gaussianised_kernels_under_a_product_with_atoms() -> None:

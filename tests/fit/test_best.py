@@ -102,6 +102,36 @@ def test_a_probability_may_be_a_constraint():
     assert_allclose(best.theta, [1.0], atol=0.03)
 
 
+def test_the_probability_of_an_event_may_be_a_constraint_with_its_uncertainty():
+    problem = cbq.Problem(lambda x, theta: theta[0] + x[:, 0], lambda theta: Gaussian(0.0, cov=1.0), Uniform(0.0, 2.0))
+    fit = cbq.MOBQ().fit(problem.collect(10, 6, rng=0, design="sobol"))
+    thetas = [0.5, 0.98, 1.02, 1.5]
+    best = fit.best(among=thetas, subject_to={cbq.Probability(above=2.0): (None, 0.1587)})  # P(X > 1)
+    assert_allclose(best.theta, [0.98])
+    assert best.feasible >= 0.95
+    least = fit.best(among=thetas, maximize=False, subject_to={cbq.Probability(above=2.0): (0.1587, None)})
+    assert_allclose(least.theta, [1.02])
+    with pytest.raises(ValueError, match="no theta satisfies subject_to"):
+        fit.best(among=thetas, subject_to={cbq.Quantile(0.9): (None, -5.0)})
+
+
+def test_a_discrete_prior_is_a_finite_set():
+    fit = any_fit()
+    prior = cbq.measures.Empirical([[80.0], [90.0], [120.0]], [0.5, 0.5, 0.0])
+    assert fit.best(prior).theta[0] in (80.0, 90.0)
+
+
+def test_a_box_with_an_end_at_zero_is_searched_where_the_fit_takes_logarithms():
+    problem = cbq.Problem(
+        lambda x, theta: np.log(theta[0]) ** 2 + x[:, 0],
+        lambda theta: Gaussian(0.0, cov=0.01),
+        cbq.measures.LogNormal(0.0, std=1.0),
+    )
+    fit = cbq.MOBQ().fit(problem.collect(14, 3, rng=0, design="sobol"))
+    with silent():
+        assert_allclose(fit.best([(0.0, 3.0)], maximize=False).theta, [1.0], atol=0.1)
+
+
 def test_two_coordinates():
     problem = cbq.Problem(
         lambda x, theta: -((theta[0] - 0.3) ** 2) - (theta[1] - 0.6) ** 2 + 0.1 * x[:, 0],
@@ -138,6 +168,8 @@ test_nonsense_is_refused = refusals(
         "no limits": (lambda: any_fit().best(subject_to={"f": 3.0}), "subject_to"),
         "text": (lambda: any_fit().best(subject_to="f < 3"), "subject_to must map"),
         "numbers": (lambda: any_fit().best(subject_to=lambda theta: theta), "must return a boolean"),
+        "mean": (lambda: any_fit().best(subject_to={cbq.Mean(): (None, 1.0)}), "subject_to limits outputs"),
+        "not a number": (lambda: any_fit().best(subject_to={"f": (np.nan, None)}), "subject_to"),
     },
     (ValueError, TypeError),
 )

@@ -85,3 +85,18 @@ def test_theta_may_be_left_out_where_f_does_not_depend_on_it():
 def test_what_is_not_a_point_is_refused(fit, x, theta, words):
     with pytest.raises(ValueError, match=words):
         fit.emulator.predict(x, theta)
+
+
+@pytest.mark.parametrize("nystrom", [None, 40])
+def test_covariances_factor_by_factor_are_those_of_joint_predictions(nystrom):
+    made = cbq.MOBQ(nystrom=nystrom).fit(problem().collect(10, 8, rng=0, design="sobol")).calibrated(1.5)
+    x, theta = np.random.default_rng(0).normal(size=(8, 2)), np.linspace(0.6, 1.9, 8)[:, None]
+    mean, cov = made.emulator.predict(x, theta, return_cov=True)
+    (values,) = made.emulator.correlated(x, theta)
+    size = np.max(np.abs(cov))
+    scale2 = np.mean(made.emulator.scales2)
+    assert_allclose(values.mean, mean, rtol=1e-10)
+    assert_allclose(made.emulator.means(x, theta)[:, 0], mean, rtol=1e-10)
+    assert_allclose(scale2 * values.with_all(values), cov, atol=1e-9 * size)
+    pairs = values.take(slice(0, 4)).with_each(values.take(slice(4, 8)))
+    assert_allclose(scale2 * pairs, cov[range(4), range(4, 8)], atol=1e-9 * size)

@@ -12,7 +12,7 @@ import cbq
 from cbq.fit.findings import KINDS, REMARKS, Finding, _autocorrelation, chains, warn_of
 from cbq.fit.thetas import beyond
 from cbq.measures import Empirical, Gaussian, LogNormal, Uniform
-from cbq.runs.draws import sobol
+from cbq.measures.points import sobol
 from quiet import silent
 
 RNG = np.random.default_rng(5)
@@ -72,6 +72,23 @@ def test_a_fit_warns_of_what_makes_intervals_doubtful_and_not_of_remarks():
     assert [each.kind for each in sobol.findings] == ["design"]
     assert sobol.warnings[0] in sobol.summary()
     assert caught(lambda: cbq.MonteCarlo().fit(collected(3, 6, design="sobol"))) == []
+
+
+def over_theta(of_theta, T=9, N=20):
+    """Samples of an f whose I is a function of theta alone, which stage 1 integrates to many digits."""
+    problem = cbq.Problem(
+        lambda x, theta: np.sin(x[:, 0]) + of_theta(theta[0]), lambda theta: Gaussian(0.0, 1.0), Uniform(0.0, 3.0)
+    )
+    return problem.collect(N=N, theta=np.linspace(0.1, 2.9, T)[:, None], rng=0, design="sobol")
+
+
+@pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ(), cbq.Auto()], ids=["CBQ", "MOBQ", "Auto"])
+def test_thetas_that_do_not_predict_each_other_are_found(estimator):
+    unlike = over_theta(lambda theta: 5.0 * (-1.0) ** np.round(theta / 0.35))  # up and down from one theta to the next
+    (text,) = caught(lambda: estimator.fit(unlike))
+    assert text.startswith("few thetas: a theta that is left out is predicted from all others hardly better than by")
+    for alike in (np.sin, lambda theta: 0.0, lambda theta: 1e9):
+        assert estimator.fit(over_theta(alike)).learns_over_theta
 
 
 def test_auto_says_once_what_the_fits_inside_it_find():

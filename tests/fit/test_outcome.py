@@ -75,10 +75,13 @@ def test_few_runs_have_wide_intervals_that_hold_the_truth():
     f = lambda x: np.exp(x[:, 0]) + np.sin(5 * x[:, 0])  # noqa: E731
     x = THETA[:, :1] + 0.7 * norm.ppf((np.arange(10**6) + 0.5) / 10**6)
     truth = np.array([np.mean(f(row[:, None]) > 2.0) for row in x])
-    few, many = (cbq.MOBQ().fit(shifted(f).collect(T, 4, rng=1, design="sobol")) for T in (4, 20))
-    (_, low, high), (_, lower, higher) = (each.outcome(THETA).sf(2.0, level=0.95) for each in (few, many))
-    assert np.all((low <= truth) & (truth <= high))
-    assert np.all(higher - lower < high - low)
+    held = []
+    for seed in range(4):
+        few, many = (cbq.MOBQ().fit(shifted(f).collect(T, 4, rng=seed, design="sobol")) for T in (4, 20))
+        (_, low, high), (_, lower, higher) = (each.outcome(THETA).sf(2.0, level=0.95) for each in (few, many))
+        held += [(low <= truth) & (truth <= high), (lower <= truth) & (truth <= higher)]
+        assert np.all(higher - lower < high - low)
+    assert np.mean(held) > 0.8  # 3 of 16 misses have a probability of 0.04 at 95%
 
 
 def test_discrete_measures_are_summed_over_their_atoms():
@@ -268,7 +271,7 @@ def test_families_that_are_known_at_the_observed_thetas_only_are_named(fit):
         (lambda o: o.fit.outcome(THETA, options=3), "options must be cbq.fit.OutcomeOptions"),
         (lambda o: o.fit.outcome(THETA, progress=3), "progress"),
         (lambda o: cbq.fit.OutcomeOptions(draws=3), "draws must be a whole number, 100 or more"),
-        (lambda o: cbq.fit.OutcomeOptions(sequences=1), "sequences must be a whole number, 2 or more"),
+        (lambda o: cbq.fit.OutcomeOptions(blocks=1), "blocks must be a whole number, 2 or more"),
         (lambda o: cbq.fit.Interpolation(tolerance=-1.0), "tolerance must be a number"),
         (lambda o: o.cdf(np.nan), "c must be finite"),
         (lambda o: o.cdf(0.0, level=1.5), "level"),

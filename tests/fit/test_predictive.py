@@ -121,7 +121,7 @@ def test_saved_fits_without_a_correlation_are_refused(tmp_path):
         cbq.load(tmp_path / "older.cbq")
 
 
-@pytest.mark.filterwarnings("ignore:noise:cbq.FitWarning", "ignore:equal values:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:(noise|equal values|few thetas):cbq.FitWarning")
 def test_the_recipe_of_the_paper_takes_outputs_as_independent():
     assert_array_equal(cbq.CBQ.paper().fit(samples(np.ones((12, 8)))).correlation, np.eye(3))
 

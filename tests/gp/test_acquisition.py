@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from cbq.embeddings.many import Integrals
 from cbq.estimators.conditional.fit import best_thetas
-from cbq.gp.acquisition import NUGGET, Gain, disagreement
+from cbq.gp.acquisition import NUGGET, Gain, disagreement, knowledge_gradient
 from cbq.gp.pooled import ExactGP, PointValues
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
@@ -229,3 +230,26 @@ def test_the_best_thetas_are_those_by_which_the_refitted_variance_falls_most():
         assert chosen[k] == np.argmin(left)
     cheap = best_thetas(1, fit, every, counts, wanted, points, price=np.where(np.arange(5) == 2, 1e-3, 1.0))
     assert cheap.tolist() == [2]
+
+
+def test_a_knowledge_gradient_is_what_choosing_later_gains():
+    rng = np.random.default_rng(0)
+    z = norm.ppf((np.arange(10**5) + 0.5) / 10**5)
+    moves, gap = rng.normal(size=(2, 5)), np.array([0.0, 0.7])
+    found = knowledge_gradient(gap, moves)
+    for u, saved in enumerate(found):
+        later = np.max(np.outer(z, moves[:, u]) - gap, axis=1)
+        assert_allclose(saved, np.mean(later), rtol=1e-3, atol=1e-6)
+
+
+def test_a_knowledge_gradient_is_at_most_what_choosing_among_all_gains():
+    rng = np.random.default_rng(1)
+    z = norm.ppf((np.arange(10**4) + 0.5) / 10**4)
+    moves, gaps = rng.normal(size=(6, 8)), np.append(0.0, rng.random(5))
+    found = knowledge_gradient(gaps, moves)
+    exact = np.array([np.mean(np.max(np.outer(z, each) - gaps, axis=1)) for each in moves.T])
+    each = [knowledge_gradient(gaps[[0, g]], moves[[0, g]]) for g in range(1, 6)]
+    assert np.all(found <= exact * 1.01)
+    assert_allclose(found, np.max(each, axis=0), rtol=1e-12)
+    assert np.all(np.sum(each, axis=0) >= exact * 0.99)
+    assert np.all(knowledge_gradient(np.array([0.0, 1.0]), np.ones((2, 3))) <= 1e-300)

@@ -67,6 +67,28 @@ def test_where_thetas_say_little_points_are_left_out(owners):
     assert_allclose(found, refitted([[i] for i in range(30)]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_errors_of_groups_are_those_of_averages_that_are_predicted_by_refitting(noise):
+    averages, errors = [], []
+    for t in range(6):
+        mine, others = np.flatnonzero(t == OWNERS), np.flatnonzero(t != OWNERS)
+        inverse, one = np.linalg.inv(KERNEL(U[others]) + noise * np.eye(25)), np.ones(25)
+        beta = one @ inverse @ F[others] / (one @ inverse @ one)
+        predicted = beta + KERNEL(U[mine], U[others]) @ inverse @ (F[others] - beta)
+        averages.append(np.mean(F[mine], axis=0))
+        errors.append(averages[-1] - np.mean(predicted, axis=0))
+    without_the_largest = np.sort(np.square(errors), axis=0)[:5]
+    expected = np.sqrt(np.mean(without_the_largest, axis=0)) / np.std(averages, axis=0)
+    found = LocalAmplitude(ExactGP(KERNEL, U, F, NONE, noise), OWNERS, np.tile(np.arange(5), 6)).group_errors
+    assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_there_are_no_errors_of_groups_where_the_first_grouping_is_of_no_use():
+    process = ExactGP(KERNEL, U, F, NONE)
+    assert_array_equal(LocalAmplitude(process, np.arange(30), OWNERS).group_errors, [0.0, 0.0])
+    assert_array_equal(LocalAmplitude(process).group_errors, [0.0, 0.0])
+
+
 def test_of_several_groupings_the_largest_amplitude_counts():
     columns = np.tile(np.arange(5), 6)
     process = ExactGP(KERNEL, U, F, NONE)

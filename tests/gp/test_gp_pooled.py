@@ -14,7 +14,7 @@ from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.pooled import NOISES, ExactGP, NystromGP, pooled_gp
 from cbq.gp.process import FLAT
 from cbq.gp.quadrature import GPData, explain
-from cbq.gp.search import climb
+from cbq.gp.search import descend
 from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
@@ -342,12 +342,24 @@ def test_products_of_measures_that_are_equal_have_one_row_of_masses():
 # The search for kernels --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("peak", [-2.3, -0.1, 0.4, 1.7])
-def test_a_climb_evaluates_no_point_twice(peak):
+@pytest.mark.parametrize("lowest", [-2.25, -0.25, 0.0, 0.25, 1.75])
+def test_a_descent_ends_at_the_lowest_step_and_evaluates_none_twice(lowest):
     tried = []
-    found = climb(lambda v: tried.append(v) or -((v - peak) ** 2), 0.0, (1.0, 0.5, 0.25, 0.125), 4.0)
-    assert abs(found - peak) <= 0.125 / 2  # the steps are exact in binary, and so are repeated points
+    found = descend(lambda v: tried.append(v) or 1.0 + (v - lowest) ** 2, 0.0, 0.25, least=0.0)
+    assert found == lowest  # the steps are exact in binary, and so would repeated points be
     assert len(set(tried)) == len(tried)
+
+
+def test_a_descent_ends_where_steps_gain_less_than_their_least_share():
+    tried = []
+    found = descend(lambda v: tried.append(v) or 1.0 + 0.5**v, 0.0, 1.0, least=0.12)
+    # values 2, 1.5, 1.25, 1.125: steps gain 25%, 17% and 10%
+    assert (found, tried) == (2.0, [0.0, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 0.0])
+def test_a_descent_ends_where_all_values_are_equal(value):
+    assert descend(lambda v: value, 2.0, 0.5) == 2.0
 
 
 # The exact process -------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist
+from scipy.special import gamma, kv
+from scipy.stats import norm
 
 import cbq.kernels as kernels
 from cbq.kernels import (
@@ -40,6 +42,8 @@ def rbf(x, y, ell):
 
 def matern(nu, x, y, ell):
     r = np.sqrt(2 * nu) * cdist(x / ell, y / ell)
+    if nu not in (0.5, 1.5, 2.5):
+        return np.where(r == 0, 1.0, 2 ** (1 - nu) / gamma(nu) * r**nu * kv(nu, np.maximum(r, 1e-30)))
     return {0.5: 1.0, 1.5: 1 + r, 2.5: 1 + r + r**2 / 3}[nu] * np.exp(-r)
 
 
@@ -184,6 +188,9 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "0.5": Case(lambda d: Matern(0.5, 1.2), lambda t, x, y: matern(0.5, x, y, 1.2)),
         "1.5": Case(lambda d: Matern(lengthscale=0.9), lambda t, x, y: matern(1.5, x, y, 0.9)),
         "2.5": Case(lambda d: Matern(2.5, [0.7]), lambda t, x, y: matern(2.5, x, y, 0.7)),
+        "0.8": Case(lambda d: Matern(0.8, 1.2), lambda t, x, y: matern(0.8, x, y, 1.2)),
+        "2-ard": Case(lambda d: Matern(2, ard(d)), lambda t, x, y: matern(2.0, x, y, ard(x.shape[1]))),
+        "3.5-batch": Case(lambda d: Matern(3.5, LS), lambda t, x, y: matern(3.5, x, y, LS[t, 0])),
         "0.5-ard": Case(lambda d: Matern(0.5, ard(d)), lambda t, x, y: matern(0.5, x, y, ard(x.shape[1]))),
         "1.5-batch-isotropic": Case(lambda d: Matern(1.5, LS), lambda t, x, y: matern(1.5, x, y, LS[t, 0])),
         "2.5-batch-ard": Case(
@@ -252,6 +259,11 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "gaussianise": Case(
             lambda d: Warped(TensorProduct(RBF(0.8)), "gaussianise"),
             lambda t, x, y: rbf(white(t, np.log(x)), white(t, np.log(y)), 0.8),
+            True,
+        ),
+        "uniform": Case(
+            lambda d: Warped(Matern(1.5, 0.4), "uniform"),
+            lambda t, x, y: matern(1.5, norm.cdf(white(t, np.log(x))), norm.cdf(white(t, np.log(y))), 0.4),
             True,
         ),
         "callable": Case(lambda d: Warped(Matern(2.5, 1.4), bent), lambda t, x, y: matern(2.5, bent(x), bent(y), 1.4)),

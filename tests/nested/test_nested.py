@@ -14,9 +14,9 @@ from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.nested import Answer, Evppi, ValueAtRisk
-from cbq.nested.risk import quantile, step_quantile, tail_mean
-from cbq.runs.draws import sobol
+from cbq.measures.points import sobol
+from cbq.nested import Answer, Evppi, TailRisk
+from cbq.nested.risk import _Loss, quantile, step_quantile, tail_mean
 from refusals import refusals
 
 STANDARD = Gaussian(0.0, 1.0)
@@ -501,7 +501,7 @@ def test_the_entropy_of_a_density_is_an_integral_that_is_finite_at_zero():
 def test_a_value_at_risk_has_the_mean_of_its_tail_from_the_same_draws():
     found = cbq.value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
     tail = cbq.conditional_value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
-    assert isinstance(found, ValueAtRisk)
+    assert isinstance(found, TailRisk)
     assert (found.tail.estimate, found.tail.std) == (tail.estimate, tail.std)
     assert_array_equal(found.tail.draws, tail.draws)
 
@@ -630,3 +630,36 @@ def test_a_constant_loss_and_a_tail_that_was_seen_say_nothing():
     assert cbq.value_at_risk(observed(theta, line), STANDARD, 0.995).warnings == ()
     constant = observed(theta[7:9], lambda theta: 3.0 + 0 * theta[:, 0])
     assert not any("tail" in each for each in cbq.value_at_risk(constant, Uniform(-0.3, 0.3), 0.99).warnings)
+
+
+def test_a_tail_most_of_which_no_run_has_seen_is_named():
+    """The worst observed theta is in the tail, but 0.35 of its 0.5 per cent lie beyond it."""
+    seen = np.append(np.linspace(-2.0, 2.0, 15), stats.norm.ppf(0.9965))[:, None]
+    with pytest.warns(cbq.FitWarning, match=r"^beyond: 7\d% of the tail, theta = 2.5"):
+        cbq.value_at_risk(observed(seen, line), STANDARD, 0.995)
+    inside = np.append(seen, [[3.5]], axis=0)
+    assert cbq.value_at_risk(observed(inside, line), STANDARD, 0.995).warnings == ()
+    peaked = observed(seen, lambda theta: -((theta[:, 0] - 0.1) ** 2))  # its tail lies between observed thetas
+    assert cbq.value_at_risk(peaked, STANDARD, 0.995).warnings == ()
+
+
+def test_a_far_value_at_risk_moves_as_far_as_the_curve_does():
+    """All draws of a curve with an error that all thetas have in common are shifted by it."""
+    shifted = Known([line], std=0.7, lengthscale=1e4)
+    for alpha in (0.9, 0.995, 0.9995):
+        found = cbq.value_at_risk(shifted, STANDARD, alpha, n=2**17)
+        assert_allclose(found.estimate, stats.norm.ppf(alpha), atol=0.02)
+        assert_allclose(found.posterior_std, 0.7, rtol=0.05)
+        assert_allclose(found.tail.posterior_std, 0.7, rtol=0.05)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.995])
+def test_the_thetas_of_draws_stand_for_all(alpha):
+    loss = _Loss.of(LINE, alpha, "upper", None)
+    posterior, _ = loss.posterior(LINE, STANDARD, n=2**14, design="sobol", rng=0)
+    nodes = posterior.nodes
+    assert 256 < len(nodes.subset) <= 513
+    assert_allclose(np.sum(nodes.subset_weights), 1.0, rtol=1e-12)
+    assert np.sum(nodes.theta[nodes.subset] > stats.norm.ppf(alpha)) > 50
+    few = quantile(posterior.mean[nodes.subset], nodes.subset_weights, alpha)
+    assert_allclose(few, stats.norm.ppf(alpha), atol=0.02)

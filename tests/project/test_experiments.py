@@ -30,11 +30,23 @@ from cbq.cli.commands import app
 from cbq.kernels import Matern
 from cbq.linalg.engines import NumpyEngine
 from experiments import figures, illustration, linear, own_theta, rates, record, rough, runner
-from experiments.analysis import ResultTable, SeedSummary, best_of, count_wins, ratios_text, slope, summarise, wins_text
+from experiments.analysis import (
+    ResultTable,
+    SeedSummary,
+    best_of,
+    count_wins,
+    is_similar,
+    ratios_text,
+    ruling,
+    slope,
+    smaller_error,
+    summarise,
+    wins_text,
+)
 from experiments.applied import evppi, expected_loss
 from experiments.command import EXPERIMENTS
 from experiments.common import TEST_SEED, outer_thetas, problem_with_truth, rmse, share_inside
-from experiments.experiment import Cell, Experiment, method_cell
+from experiments.experiment import BANDS, Cell, Experiment, method_cell
 from experiments.figures import STYLES, Curve, draw_curve
 from experiments.methods import METHODS, SOBOL_OF_X, collect_cell, method_for, score_methods
 from experiments.results import open_results
@@ -45,8 +57,8 @@ pytestmark = [  # of cells as small as these
 ]
 
 NAMES = [
-    *("linear", "linear-d", "calibration", "sir-N", "butterfly-N", "health-N", "sir-cost"),
-    *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
+    *("linear", "linear-all", "linear-d", "calibration", "sir-N", "butterfly-N", "health-N", "sir-cost"),
+    *("mobq", "nystrom", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
 ]
 
 
@@ -700,10 +712,9 @@ def test_the_truth_of_the_rough_problem_is_the_mean_of_f_under_its_measure():
         assert problem.exact(np.array([theta]))[0] == pytest.approx(np.mean(f), abs=5 * np.std(f) / np.sqrt(len(f)))
 
 
-def test_both_stages_of_the_theorem_agree_with_textbook_formulas():
-    rng = np.random.default_rng(0)
-    x, f, kernel = rng.uniform(size=(2, 6, 1)), rng.normal(size=(2, 6)), Matern(1.5, 0.5)
-    theta, new = rng.uniform(size=(2, 1)), rng.uniform(size=(4, 1))
+def test_the_recipe_of_the_theorem_agrees_with_textbook_formulas():
+    samples, new = rough.rough_problem(2.0, 2.0).collect(7, 6, rng=0), np.linspace(0.1, 0.9, 4)[:, None]
+    fit, kernel = rates.recipe(1.5, 1.5, 0.3).fit(samples), Matern(1.5, 0.5)
 
     def k(u, v):
         return kernel(np.array([[u]]), np.array([[v]]))[0, 0]
@@ -712,15 +723,16 @@ def test_both_stages_of_the_theorem_agree_with_textbook_formulas():
         parts = (quad(k, 0, end, args=(v,), points=[v] if v < end else None)[0] / end for end in (1.0, 0.5))
         return np.dot([1 - w, w], list(parts))
 
-    mean, variance = rates.stage_one(kernel, theta, x, f)
-    for t, w in enumerate(rough.share_of_half(theta)):
+    mean, std = fit.stage1.mean, fit.stage1.std
+    for t, w in enumerate(rough.share_of_half(samples.theta)[:2]):
+        x = samples.points(t)
         z = (1 - w) * quad(embedded, 0, 1, args=(w,))[0] + w * quad(embedded, 0, 0.5, args=(w,))[0] / 0.5
-        K, mu = kernel(x[t], x[t]), np.array([embedded(v, w) for v in x[t, :, 0]])
-        assert mean[t] == pytest.approx(mu @ np.linalg.solve(K, f[t]), rel=1e-8)
-        assert variance[t] == pytest.approx(z - mu @ np.linalg.solve(K, mu), rel=1e-6)
-    found = rates.stage_two(kernel, theta, mean, variance, 0.3, new)
-    K2 = kernel(theta, theta) + np.diag(variance + 0.3)
-    np.testing.assert_allclose(found, kernel(new, theta) @ np.linalg.solve(K2, mean), rtol=1e-9)
+        mu = np.array([embedded(v, w) for v in x[:, 0]])
+        assert mean[t] == pytest.approx(mu @ np.linalg.solve(kernel(x), samples.values(t)), rel=1e-8)
+        assert std[t] ** 2 == pytest.approx(z - mu @ np.linalg.solve(kernel(x), mu), rel=1e-6)
+    K2 = kernel(samples.theta) + np.diag(std**2 + 0.3)
+    expected = kernel(new, samples.theta) @ np.linalg.solve(K2, mean)
+    np.testing.assert_allclose(fit._quiet.predict(new), expected, rtol=1e-9)
 
 
 # claims of the paper
@@ -743,6 +755,39 @@ def test_the_paper_method_beats_all_baselines_on_sir():
     errors = medians("sir", 15, 40, ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance"), 5)
     mine = errors.pop("CBQ.paper")
     assert 1.3 * mine < min(errors.values())
+
+
+def test_the_captions_name_few_seeds_only_where_there_are_some(tmp_path, log, monkeypatch):
+    monkeypatch.setenv("TOY_WORKS", "yes")
+    captioned = replace(TOY, caption=BANDS)
+    reproduce(captioned, tmp_path / "all", seeds=2)
+    assert "White markers" not in (tmp_path / "all" / "toy" / "caption.md").read_text()
+    some = replace(captioned, cells=lambda quick: [replace(cell, seeds=cell.T // 2) for cell in toy_cells(quick)])
+    reproduce(some, tmp_path / "some", seeds=2)
+    assert "White markers: 1 seeds." in (tmp_path / "some" / "toy" / "caption.md").read_text()
+
+
+def test_verdicts_follow_their_rules():
+    rows = [
+        {"method": m, "seed": seed, "T": T, "rmse": size * np.exp(0.01 * seed)}
+        for T in range(10)
+        for seed in range(3)
+        for m, size in (("a", 1.0), ("b", 2.0), ("c", 2.0 if T < 4 else 1.0), ("d", 0.5))
+    ]
+    table = ResultTable(tuple(rows))
+    outcomes = {o: smaller_error(table, "a", [o], ("T",)) for o in "bcde"}
+    assert outcomes == {"b": "holds", "c": "holds partly", "d": "does not hold", "e": None}
+    assert is_similar(1.0, 2.0)
+    assert not is_similar(1.0, 2.1)
+    assert is_similar(1.0, math.nan) is None
+    assert ruling("it works", None) == "Verdict: it works: nothing can be said yet"
+    assert ruling("it works", outcomes["c"]) == "Verdict: it works: holds partly"
+
+
+def test_mobq_on_whitened_inputs_has_the_error_of_the_paper_kernel():
+    cell = method_cell("health", 20, 20, ("CBQ.paper", "MOBQ, paper's kernel"), thetas=50)
+    errors = [row["rmse"] for row in score_methods(cell, 0)]
+    assert 0.4 < errors[1] / errors[0] < 2.5
 
 
 def slopes(sweep, nu, values, other, method, seeds=3):
@@ -772,12 +817,12 @@ def test_the_slow_rate_in_T_is_due_to_lambda():
 @pytest.mark.parametrize(("stratified", "tolerance"), [(False, 0.1), (True, 0.06)])
 def test_the_worst_case_falls_with_the_exponent_of_the_theorem(nu, stratified, tolerance):
     rng, values = np.random.default_rng(0), np.array([16, 32, 64, 128])
-    errors = []
+    problem, errors = rough.rough_problem(nu + 0.5, 2.5), []
     for n in values:
         x = rng.uniform(size=(50, n, 1))  # independent points leave gaps of the order log(n) / n
         x = (np.arange(n)[:, None] + x) / n if stratified else x
-        _, variance = rates.stage_one(Matern(nu, 0.5), rng.uniform(size=(50, 1)), x, np.zeros((50, n)))
-        errors.append(np.sqrt(np.median(variance)))
+        samples = cbq.Samples(rng.uniform(size=50), x, x[..., 0], problem.family, design="adaptive")
+        errors.append(np.median(rates.recipe(nu, 2.5, 0.0).fit(samples).stage1.std))
     assert slope(values, errors) == pytest.approx(-(nu + 0.5), rel=tolerance)
 
 

@@ -6,6 +6,7 @@ import ast
 import collections
 import importlib
 import inspect
+import pickle
 import re
 import subprocess
 import sys
@@ -51,6 +52,33 @@ def test_importing_loads_only_what_is_needed(name):
     installed = set(metadata.packages_distributions())  # leaves out the helpers that extensions make for themselves
     assert {module.partition(".")[0] for module in loaded} & installed <= ALLOWED
     assert not set(loaded) & set(SLOW)
+
+
+def test_a_name_is_imported_when_it_is_first_used():
+    """`import cbq` is a few modules, and each door opens the rooms below it alone."""
+    count = "import sys; print(sum(name.partition('.')[0] == 'cbq' for name in sys.modules))"
+    loaded = {code: int(python("-c", f"{code}; {count}").stdout) for code in ("import cbq", "from cbq import kernels")}
+    assert loaded["import cbq"] <= 2
+    assert loaded["from cbq import kernels"] <= 60
+
+
+def test_the_package_lists_its_names_before_they_are_imported():
+    code = "import cbq; print(set(cbq.__all__) - set(dir(cbq)), hasattr(cbq, 'nothing'), cbq.fit.load is cbq.load)"
+    assert python("-c", code).stdout == "set() False True\n"
+    with pytest.raises(AttributeError, match="module 'cbq' has no attribute 'nothing'"):
+        cbq.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("read", ["cbq.fit.load(path)", "cbq.load(path)", "pickle.load(open(path, 'rb'))"])
+def test_a_process_that_imported_nothing_else_reads_a_fit(read, tmp_path):
+    fit = cbq.LSMC().fit(cbq.problems.get("butterfly").collect(T=8, N=8, rng=0))
+    path = tmp_path / "fit"
+    if "pickle" in read:
+        path.write_bytes(pickle.dumps(fit))
+    else:
+        fit.save(path)
+    done = python("-c", f"import cbq, pickle; path = {str(path)!r}; print(float({read}.predict([100.0])[0]))")
+    assert float(done.stdout) == fit.predict([100.0])[0]
 
 
 def test_importing_is_silent():

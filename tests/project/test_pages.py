@@ -1,7 +1,8 @@
 """The pages of the site: their code runs, their citations resolve, and the reference leaves out no public name.
 
 Pages with a kernel (`{code-cell}`) are executed by `make docs`; code in the other pages is run here. A block that needs
-a GPU is marked as `py` in place of `python`, and tests/runs/test_clusters.py runs those of guide/clusters.md.
+a GPU is marked as `py` in place of `python`, tests/runs/test_clusters.py runs those of guide/clusters.md, and
+test_skeletons.py those of develop/skeletons.md, which register classes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from public_modules import MODULES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ELSEWHERE = {DOCS / "guide" / "clusters.md"}
+ELSEWHERE = {DOCS / "guide" / "clusters.md", DOCS / "develop" / "skeletons.md"}
 KEYS = set(re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text(), flags=re.MULTILINE))
 BLOCK = r"```python\n(.*?)```"
 

@@ -10,7 +10,7 @@ import pytest
 
 import cbq
 from cbq.report.charts import resolved
-from cbq.voi import EvppiTable
+from cbq.voi import EvppiTable, appendix, studies
 from test_report import EVIL, Known, row
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -22,6 +22,9 @@ PHONE, DESKTOP = 360, 1000  # pixels
 OUTSIDE = """return [...document.querySelectorAll('svg text')].map((each) => each.getBoundingClientRect())
   .filter((box) => box.left < -1 || box.right > innerWidth + 1).length"""  # texts that are cut off
 rng = np.random.default_rng(0)
+CLIPPED = (
+    "return [...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth).length"
+)
 OWNED = type("Named", (Known,), {"names": cbq.Names(theta=(f"theta {EVIL}",), f=(EVIL,))})
 
 REPORTS = {
@@ -184,3 +187,29 @@ def test_everything_can_be_reached_and_is_named(browser, folder):
     assert browser.execute_script(unnamed) == 0
     labels = "return [...document.querySelectorAll('input')].every(e => e.labels.length === 1 && e.ariaValueText)"
     assert browser.execute_script(labels)
+
+
+@pytest.fixture(scope="module")
+def decisions(tmp_path_factory):
+    """The pages of an appendix and of a study for a population, with millions in every column and notes."""
+    made, n = tmp_path_factory.mktemp("decisions"), 300
+    risk, price = rng.beta(8, 12, n), rng.gamma(50, 40, n)
+    effects = {"usual care": -2 * risk, "the new drug": -1.4 * risk, "both": -1.35 * risk}
+    costs = {"usual care": 4000 * risk, "the new drug": 2800 * risk + price, "both": 2700 * risk + 2 * price}
+    options = {"outputs": (effects, costs), "inputs": {"risk": risk, "price": price, "fixed": np.ones(n)}}
+    found = appendix(**options, willingness_to_pay=[5000, 10_000, 15_000])
+    found.for_population(123_456.0).in_currency("EUR").report(made / "appendix.html")
+    study = cbq.evsi(**options, pars="risk", study=studies.BinomialCount(), sizes=[20, 2000], willingness_to_pay=10_000)
+    cbq.enbs(study, 10_000, 123_456, fixed_cost=1e7).in_currency("EUR").report(made / "study.html")
+    return made
+
+
+@pytest.mark.parametrize("name", ["appendix", "study"])
+def test_tables_of_decisions_fit_a_screen_and_a_printed_page(browser, decisions, name):
+    assert show(browser, decisions, name, 1280) == []
+    assert browser.execute_script("return document.querySelectorAll('.scroll').length") >= 1
+    assert browser.execute_script(CLIPPED) == 0
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    size = {"width": 680, "height": 960, "deviceScaleFactor": 1, "mobile": False}  # A4 without margins
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 680

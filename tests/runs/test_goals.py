@@ -91,6 +91,7 @@ def test_a_rare_probability_is_found_with_few_runs():
     exact = norm.cdf(-11 / np.sqrt(5))  # 4.3e-7
     probability, low, high = answer.estimate([[0.0]])
     assert answer.reached
+    assert (answer.status, answer.message.partition(":")[0]) == (0, "Reached")
     assert answer.n_runs <= 20
     assert_allclose(probability, exact, rtol=0.05)
     assert low[0] <= exact <= high[0]
@@ -105,7 +106,12 @@ def test_a_curve_of_small_probabilities_has_each_to_its_own_size():
 
 
 def test_several_goals_have_their_own_tolerances():
-    goal = [cbq.Mean(atol=0.05), cbq.Quantile(0.99, atol=0.1), cbq.Std(relative=0.05), cbq.Probability(above=9.0)]
+    goal = [
+        cbq.Mean(tolerance=0.05),
+        cbq.Quantile(0.99, tolerance=0.1),
+        cbq.Std(relative=0.05),
+        cbq.Probability(above=9.0),
+    ]
     answer = problem(prior=Uniform(-1.0, 1.0)).solve(goal=goal, relative=0.2, budget=60, rng=0)
     theta = np.array([-0.5, 0.5])
     assert answer.reached
@@ -168,6 +174,7 @@ def test_the_default_is_the_mean():
     assert_array_equal(plain.runs.x, named.runs.x)
     assert_array_equal(plain.rounds[-1].half_width, named.rounds[-1].half_width)
     assert_array_equal(named.estimate([0.1])[0], named.fit.predict([0.1]))
+    assert (plain.status, plain.message.partition(":")[0]) == (0, "No accuracy was asked for")
 
 
 def test_an_event_that_never_occurs_has_an_upper_bound():
@@ -176,6 +183,7 @@ def test_an_event_that_never_occurs_has_an_upper_bound():
     )
     probability, low, high = answer.estimate([[0.0]])
     assert not answer.reached
+    assert (answer.status, answer.message.partition(":")[0]) == (1, "Not reached")
     assert probability[0] < 1e-12
     assert low[0] == 0
     assert 0 < high[0] <= 1 - 0.05 ** (1 / 30) + 1e-12
@@ -183,7 +191,7 @@ def test_an_event_that_never_occurs_has_an_upper_bound():
 
 def test_an_event_that_always_occurs_has_a_lower_bound():
     answer = problem(lambda x, theta: np.tanh(x[:, 0])).solve(
-        goal=cbq.Probability(above=-50.0, atol=0.2), budget=30, rng=0
+        goal=cbq.Probability(above=-50.0, tolerance=0.2), budget=30, rng=0
     )
     probability, low, high = answer.estimate([[0.0]])
     assert_allclose(probability, 1.0, atol=1e-12)
@@ -251,7 +259,7 @@ def test_an_output_is_named_or_numbered():
         (lambda: cbq.Quantile(1.5), "q must be between 0 and 1"),
         (lambda: cbq.Quantile(np.nan), "q"),
         (lambda: cbq.Std(relative=0.0), "relative must be a number above 0"),
-        (lambda: cbq.Std(atol=-1.0), "atol must be a number above 0"),
+        (lambda: cbq.Std(tolerance=-1.0), "tolerance must be a number above 0"),
         (lambda: cbq.Std(rtol=np.nan), "rtol"),
         (lambda: cbq.Mean(output=1.5), "output must be the number or the name"),
         (lambda: Goal.of(relative=-0.1), "relative must be a number above 0"),
@@ -260,8 +268,8 @@ def test_an_output_is_named_or_numbered():
         (lambda: Goal.of(goal=[]), "goal must be cbq.Mean"),
         (lambda: Goal.of(goal=[cbq.Std(), 0.5]), "goal must be cbq.Mean"),
         (lambda: Goal.of(goal=cbq.Probability), "goal must be cbq.Mean"),
-        (lambda: Goal.of(goal=[cbq.Std(), cbq.Std(atol=1.0)]), "twice"),
-        (lambda: Goal.of(tolerance=[0.1, 0.2], goal=cbq.Std()), "an atol of its own"),
+        (lambda: Goal.of(goal=[cbq.Std(), cbq.Std(tolerance=1.0)]), "twice"),
+        (lambda: Goal.of(tolerance=[0.1, 0.2], goal=cbq.Std()), "a tolerance of its own"),
     ],
 )
 def test_hostile_goals_are_refused_in_a_sentence(make, message):
@@ -279,7 +287,7 @@ def test_an_unknown_number_of_a_goal_is_refused():
         answer.estimate([[0.0]], level=2.0)
 
 
-@pytest.mark.parametrize("goal", [cbq.Probability(above=1.0, atol=0.1), cbq.Std(atol=0.1)])
+@pytest.mark.parametrize("goal", [cbq.Probability(above=1.0, tolerance=0.1), cbq.Std(tolerance=0.1)])
 def test_equal_values_show_nothing(goal):
     answer = problem(lambda x, theta: np.full(len(x), 2.0)).solve(goal=goal, budget=12, rng=0)
     assert not answer.reached

@@ -1,6 +1,7 @@
 """Names of coordinates and outputs, and tables of any library, whose columns are found by these names."""
 
 import csv
+import sys
 from functools import cache
 
 import numpy as np
@@ -212,6 +213,14 @@ def record_batch(columns):
     return pytest.importorskip("pyarrow").RecordBatch.from_pydict(columns)
 
 
+def lazy_frame(columns):
+    return polars(columns).lazy()
+
+
+def relation(columns):
+    return pytest.importorskip("duckdb").from_arrow(pyarrow(columns))
+
+
 def dataset(columns):
     return pytest.importorskip("xarray").Dataset({name: ("row", column) for name, column in columns.items()})
 
@@ -228,7 +237,18 @@ def structured(columns):
     return found
 
 
-LIBRARIES = [dict, pd.DataFrame, polars, pyarrow, record_batch, dataset, labelled_array, structured]
+LIBRARIES = [
+    dict,
+    pd.DataFrame,
+    polars,
+    pyarrow,
+    record_batch,
+    lazy_frame,
+    relation,
+    dataset,
+    labelled_array,
+    structured,
+]
 
 
 def permuted(make, part, values):
@@ -362,7 +382,7 @@ class Permuted:
 
 
 def numbers(found):
-    if hasattr(found, "rows"):  # of a comparison
+    if isinstance(found, cbq.Comparison):
         return np.array([row.rmse for row in found.rows])
     return np.asarray(found, dtype=float)
 
@@ -412,11 +432,49 @@ def test_rows_of_tables_are_single_thetas():
     assert_array_equal(PROBLEM.evaluate(dict(row), X), PROBLEM.evaluate(THETA[0], X))
 
 
-def test_tables_without_rows_yet_and_repeated_columns_are_refused():
-    lazy = pytest.importorskip("polars").LazyFrame({"age": [1.0], "dose": [2.0]})
-    assert named_columns(lazy) is None
-    with pytest.raises(TypeError, match="theta must hold real numbers, but its type is LazyFrame"):
-        FIT.predict(lazy)
+ONE = cbq.LSMC().fit(SAMPLES.output(0))
+KINDS = {polars: "polars", lazy_frame: "polars", pyarrow: "pyarrow", relation: "pyarrow", pd.DataFrame: "pandas"}
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+def test_answers_are_in_the_library_of_the_table(make):
+    theta = permuted(make, "theta", THETA)
+    both, single = FIT.predict(theta), ONE.predict(theta)
+    tables = [both, *FIT.interval(theta), *FIT.band(theta), FIT.to_frame(theta)]
+    columns = [single, *ONE.predict(theta, return_std=True), *ONE.interval(theta)]
+    assert {type(each).__module__.partition(".")[0] for each in tables + columns} == {KINDS[make]}
+    for table in tables[:-1]:
+        assert list(named_columns(table).names) == PAIRS["f"]
+    assert_array_equal(np.asarray(both["qaly"]), FIT.predict(THETA)[:, 1])
+    assert_array_equal(np.asarray(single), ONE.predict(THETA))
+    assert list(named_columns(tables[-1]).names)[:4] == ["dose", "age", "mean_cost", "mean_qaly"]
+    assert np.shape(ONE.predict(theta, return_cov=True)[1]) == (12, 12)
+
+
+def test_a_series_of_thetas_is_answered_with_a_series():
+    fit = cbq.LSMC().fit(cbq.Samples(THETA[:, 0], X[None, :, :1].repeat(12, 0), RNG.random((12, 5))))
+    series = pytest.importorskip("polars").Series("dose", THETA[:, 0])
+    for theta in (series, series.to_arrow(), pytest.importorskip("pyarrow").chunked_array([THETA[:, 0]])):
+        assert_array_equal(np.asarray(fit.predict(theta)), fit.predict(THETA[:, 0]))
+    assert type(fit.predict(series)) is type(series)
+    assert fit.predict(series).name == "f"
+
+
+def test_decimals_of_sql_are_numbers():
+    asked = pytest.importorskip("duckdb").sql("select 0.5 as age, 0.25 as dose union all select 0.125, 0.75")
+    assert_array_equal(np.asarray(ONE.predict(asked)), ONE.predict([[0.25, 0.5], [0.75, 0.125]]))
+
+
+def test_answers_in_other_libraries_ask_for_narwhals_in_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v2", None)
+    theta = permuted(polars, "theta", THETA)
+    with pytest.raises(ImportError, match=r"a table of polars needs narwhals here: python -m pip install narwhals, or"):
+        FIT.predict(theta)
+    assert_array_equal(FIT.predict(permuted(pd.DataFrame, "theta", THETA)), FIT.predict(THETA))
+    assert_array_equal(FIT.sample(theta, 3, 0), FIT.sample(THETA, 3, 0))  # arrays in any case
+
+
+def test_repeated_columns_are_refused():
     twice = pd.DataFrame(np.zeros((3, 3)), columns=["dose", "age", "dose"])
     with pytest.raises(ValueError, match="theta has several columns 'dose'"):
         FIT.predict(twice)
@@ -475,7 +533,7 @@ def expected(analysis):
     return str(ANALYSES[analysis](pd.DataFrame))
 
 
-@pytest.mark.parametrize("make", [polars, pyarrow, dataset])
+@pytest.mark.parametrize("make", [polars, pyarrow, relation, dataset])
 @pytest.mark.parametrize("analysis", ANALYSES)
 def test_analyses_of_decision_models_take_all_tables(analysis, make):
     assert str(ANALYSES[analysis](make)) == expected(analysis)

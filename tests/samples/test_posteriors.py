@@ -84,7 +84,7 @@ def containers(mu, s):
     yield "dataset", dataset
     yield "tree", xarray.DataTree.from_dict({"posterior": dataset[["mu"]], "sample_stats": dataset[["s"]]})
     yield "mapping", {"mu": mu, "s": s}
-    if hasattr(arviz, "InferenceData"):  # before arviz 1.0
+    if arviz.__version__.startswith("0."):  # later it is a DataTree
         yield "inference data", arviz.InferenceData(posterior=dataset[["mu"]], sample_stats=dataset[["s"]])
 
 

@@ -586,3 +586,134 @@ def test_participants_of_all_arms_of_a_custom_study_count():
     assert studies.Custom(lambda row, n, rng: 0.0, arms=2).participants(50, 2) == 100
     with pytest.raises((ValueError, TypeError), match="arms must be"):
         studies.Custom(lambda row, n, rng: 0.0, arms=0)
+
+
+def test_a_weak_study_of_informative_inputs_is_not_worth_nothing():
+    """The results of few participants explain too little of noisy net benefits to show that they matter; inputs do."""
+    truth, scores = two_arm_evsi(5), []
+    for seed in range(4):
+        outputs, inputs = two_arm_table(2000, 50 + seed)
+        noisy = outputs["new"] + np.random.default_rng(seed).normal(0, 4.0, 2000)
+        (row,) = cbq.evsi(outputs | {"new": noisy}, inputs, ["p", "ratio"], studies.TwoArm(ratio="odds"), [5]).rows
+        scores.append((row.evsi - truth) / row.se)
+    assert np.max(np.abs(scores)) < 4
+
+
+# --- parts of studies, and several studies together
+
+
+def test_lost_participants_tell_nothing_and_count():
+    lost, rng = studies.LossToFollowUp(studies.TwoArm(ratio="odds"), lost=0.3), np.random.default_rng(2)
+    outputs, inputs = two_arm_table(1500, 3)
+    found = cbq.evsi(outputs, inputs, ["p", "ratio"], lost, sizes=[10, 100], rng=5)
+    fewer = cbq.evsi(outputs, inputs, ["p", "ratio"], lost.study, sizes=[7, 70], rng=5)
+    assert [row.evsi for row in found.rows] == [row.evsi for row in fewer.rows]
+    assert [row.participants for row in found.rows] == [20, 200]
+    one = studies.LossToFollowUp("binomial", lost=0.5)
+    assert_allclose(
+        one.result_probabilities(np.array([0.3]), 8), studies.BinomialCount().result_probabilities(np.array([0.3]), 4)
+    )
+    sizes = [1, 2, 3, 10]  # 1 participant stays of 1 to 3
+    kept = studies.LossToFollowUp(studies.Normal(1.0), lost=0.6).summaries({"a": np.zeros(50)}, sizes, rng)
+    first, second, third, last = kept
+    assert_array_equal(first, second)
+    assert_array_equal(first, third)
+    assert np.any(first != last)
+
+
+def test_end_points_are_those_of_the_same_participants():
+    response, utility = studies.TwoArm(ratio="odds"), studies.Trial([studies.Normal(0.2), studies.Normal(0.3)])
+    both = studies.EndPoints([response, utility])
+    assert (both.own_inputs, both.participants(50, 4)) == (4, 100)
+    columns = {name: np.full(30, value) for name, value in zip("pruv", (0.3, 1.2, 0.7, 0.8), strict=True)}
+    both.check(columns)
+    (found,) = both.summaries(columns, [40], np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    (one,) = response.summaries({"p": columns["p"], "r": columns["r"]}, [40], rng)
+    (other,) = utility.summaries({"u": columns["u"], "v": columns["v"]}, [40], rng)
+    assert_array_equal(found, np.concatenate([one, other], axis=1))
+
+
+def test_a_second_end_point_adds_the_value_of_its_input():
+    """Both gains are added and independent, so that posterior means are normal with the sum of both variances."""
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(2, 4000))
+    outputs = {"old": 0 * a, "new": a + 0.5 * b + 0.2 * rng.normal(size=4000)}
+    study = studies.EndPoints([studies.Normal(3.0), studies.Normal(1.0)])
+    for row in cbq.evsi(outputs, {"a": a, "b": b}, ["a", "b"], study, sizes=[4, 25]).rows:
+        variance = 1 / (1 + 9 / row.size) + 0.25 / (1 + 1 / row.size)
+        assert abs(row.evsi - np.sqrt(variance / (2 * np.pi))) < 3 * row.se
+        assert row.participants == row.size
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: studies.EndPoints([]), "end_points must be a list of studies"),
+        (lambda: studies.EndPoints([studies.Normal("sd")]), "without further inputs"),
+        (lambda: studies.EndPoints(["binomial"]).check({"a": np.zeros(1), "b": np.zeros(1)}), "1 inputs together, but"),
+        (lambda: studies.EndPoints(["binomial"]).check({"a": np.full(1, 2.0)}), "'a' of inputs must be a probability"),
+        (lambda: studies.LossToFollowUp("binomial", lost=1.0), "lost must be a share from 0 to below 1"),
+        (lambda: studies.Trial([studies.TwoArm()]), "arms must be studies of one input each"),
+    ],
+)
+def test_bad_parts_of_studies_are_refused(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+def planned():
+    """A cohort of 9 and a survey of 4 about independent normal inputs that add to the gain of a decision."""
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(2, 4000))
+    outputs = {"old": 0 * a, "new": a + 0.8 * b + 0.2 * rng.normal(size=4000)}
+    plans = {
+        "cohort": cbq.voi.PlannedStudy("a", studies.Normal(3.0), 9, cost=100.0),
+        "survey": cbq.voi.PlannedStudy("b", studies.Normal(1.0), 4, cost=250.0),
+    }
+    return outputs, {"a": a, "b": b}, plans
+
+
+def test_a_portfolio_against_closed_forms():
+    outputs, inputs, plans = planned()
+    table = cbq.voi.portfolio(outputs, inputs, plans, population=100, horizon=10, uptake=4)
+    variances = {"cohort": 1 / 2, "survey": 0.64 * 4 / 5, "cohort + survey": 1 / 2 + 0.64 * 4 / 5}
+    assert [row.studies for row in table.rows] == list(variances)
+    for row in table.rows:  # 800 people profit
+        assert abs(row.evsi - 800 * np.sqrt(variances[row.studies] / (2 * np.pi))) < 3 * row.se
+        assert row.enbs == row.evsi - row.cost
+    one, other, both = table.rows
+    assert (one.cost, other.cost, both.cost) == (100, 250, 350)
+    assert (one.participants, other.participants, both.participants) == (9, 4, 13)
+    assert max(one.evsi, other.evsi) <= both.evsi < one.evsi + other.evsi
+    # sqrt(0.5), sqrt(0.512) and sqrt(1.012) over sqrt(2 pi) are 0.282, 0.285 and 0.401.
+    assert table.best().studies == "cohort"
+
+
+def test_results_do_not_repeat_the_random_numbers_of_a_table_with_the_same_seed():
+    gain = np.random.default_rng(0).normal(size=400)
+    plans = {"noise": cbq.voi.PlannedStudy("constant", studies.Normal(1.0), 5)}
+    table = cbq.voi.portfolio({"old": 0 * gain, "new": gain}, {"constant": 0 * gain}, plans, population=1, rng=0)
+    assert table.rows[0].evsi < 0.02  # EVPI is about 0.4
+
+
+def test_bad_portfolios_are_refused():
+    outputs, inputs, plans = planned()
+    with pytest.raises(TypeError, match="studies must be a mapping from 1 to 6 names"):
+        cbq.voi.portfolio(outputs, inputs, {}, population=1)
+    with pytest.raises(ValueError, match="pars of 'cohort' in studies, columns of inputs, lists 'a'"):
+        cbq.voi.portfolio(outputs, {"x": inputs["a"]}, plans, population=1)
+    with pytest.raises(ValueError, match="uptake needs horizon="):
+        cbq.voi.portfolio(outputs, inputs, plans, population=1, uptake=2)
+
+
+def test_a_best_size_at_the_end_of_the_table_is_said_to_be_so():
+    outputs, inputs, _ = planned()
+    found = cbq.evsi(outputs, inputs, "a", studies.Normal(3.0), sizes=[5, 10, 20])
+    assert (
+        "; it is the largest size of the table, and larger" in cbq.enbs(found, cost=0.001, population=1000).in_words()
+    )
+    assert "; it is the smallest size of the table, and smaller" in cbq.enbs(found, cost=20, population=1000).in_words()
+    inside = cbq.enbs(found, cost=lambda n: abs(n - 10) * 1e6, population=1e6)
+    assert inside.best().size == 10
+    assert "size of the table" not in inside.in_words()

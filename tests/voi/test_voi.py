@@ -711,7 +711,7 @@ def test_data_frame():
     estimates = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
     diagnostics = ["evpi_se", "raw", "r2", "misfit", "noise_ratio", "effective_n"]
     shares = ["share", "share_se", "remaining", "remaining_se"]
-    assert list(frame.columns) == ["pars", *estimates, *diagnostics, *shares, "note"]
+    assert list(frame.columns) == ["pars", *estimates, *diagnostics, *shares, "doubtful", "note"]
     assert frame.pars.tolist() == ["theta", "theta, unrelated"]
     assert frame.evppi.tolist() == [row.evppi for row in small().rows]
     assert (frame.lower >= 0).all()

@@ -383,7 +383,7 @@ def test_a_hostile_table_becomes_an_appendix(table, tmp_path):
     text = ok("psa", table, "--wtp", "0:60000:2500", "--out", tmp_path / "appendix")
     assert "Not taken for inputs: 'id'" in text
     names = {path.name for path in (tmp_path / "appendix").iterdir()}
-    parts = ("icers", "plane", "ceac", "evpi", "evppi")
+    parts = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi", "tornado")
     assert names == {"report.html", *(f"{part}.{kind}" for part in parts for kind in ("csv", "png"))}
     curve = ceac((EFFECTS, COSTS), willingness_to_pay=PRICES)
     written = read(tmp_path / "appendix" / "ceac.csv")

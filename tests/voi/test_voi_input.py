@@ -304,9 +304,11 @@ def test_columns_that_number_rows():
 
 def test_inputs_are_selected_with_reasons():
     columns = {"id": [1, 2, 3], "x": [0.1, 0.3, 0.2], "nb1": [1.0, 2.0, 1.5], "nb2": [1.0, 2.0, 1.5], "inb": [0.0] * 3}
+    columns |= {"scenario": ["base"] * 3, "arm": ["a", "b", "a"]}
     chosen, left = select_inputs(list(columns), columns.__getitem__, ["nb1", "nb2"])
-    assert chosen == ["x"]
+    assert chosen == ["x", "arm"]
     assert left == {
+        "scenario": "the same word in each row",
         "id": "numbers or labels the rows",
         "nb1": "an output",
         "nb2": "an output",

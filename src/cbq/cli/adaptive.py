@@ -121,11 +121,15 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     Chooses where to run f, runs it there, and stops when the intervals of I(theta) are as narrow as --rtol or
     --tolerance, or when the budget is spent; without either, it spends the budget. Prints whether the accuracy is
     reached, the number of runs and the next run, and the table of `cbq run`. With --above, --below or --quantile, the
-    goal is a probability or a quantile of f itself. With --out, writes to the folder
+    goal is a probability or a quantile of f itself; with --maximize or --minimize, the best theta, whose expected
+    regret --tolerance or --rtol limits; with --value-at-risk, --expected-shortfall or --expected-loss, a risk measure
+    of I over the prior. With --out, writes to the folder
 
     \b
       estimate.csv  the table, on a finer grid
-      goals.csv     probabilities and quantiles, with --above, --below or --quantile
+      goals.csv     probabilities and quantiles, if asked for
+      numbers.csv   the best I and risk measures, if asked for
+      best.csv      the thetas that may be best, if asked for
       figure.png    the estimate over theta and the next runs
       report.html   a self-contained report: the answer, the choices, checks, warnings
       history.csv   the half-width of the intervals and the goal, round by round
@@ -139,6 +143,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     Examples:
       cbq solve sir --rtol 0.05 --budget 300 --out out/
       cbq solve butterfly --above 5 --relative 0.05
+      cbq solve butterfly --value-at-risk 0.995 --relative 0.05
       cbq solve simulator.py:problem --tolerance 0.5 --criterion max --workers 2
       cbq solve simulator.py:build --option days=30 --checkpoint run.sqlite
     """
@@ -160,13 +165,12 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
             _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
         typer.echo(f"{answer.summary()}\n")
         report.show()
-        if not goal.of_mean_only:
-            table = report.table.theta
-            columns = answer._estimates(table[evenly(len(table), 9)], goal.level)
+        table = report.table.theta
+        for name, columns in answer._goal_tables(table[evenly(len(table), 9)]).items():
             typer.echo("")
             write_columns(None, columns)
             if out is not None:
-                write_columns(out / "goals.csv", columns)
+                write_columns(out / f"{name}.csv", columns)
         if out is not None:
             _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
@@ -228,8 +232,8 @@ def tell(resumed: Resumed, telling: Telling) -> None:
       cbq tell run.sqlite results.csv
     """
     table = read_sheet(telling.results, telling.sheet, telling.header_row)
-    if table.remark:
-        typer.echo(f"{table.remark}.", err=True)
+    for remark in table.remarks:
+        typer.echo(f"{remark}.", err=True)
     with _opened(resumed, telling.on_change, options.seconds(telling.wait, "--wait")) as opened:
         session = opened.session
         before = session.n_told

@@ -157,21 +157,35 @@ def is_table(rows: Rows) -> bool:
     """Whether the first row names columns, and a column has only numbers in the next rows."""
     if len(rows) < 2:
         return False
-    header, body = trimmed(rows[0][1]), [trimmed(row) for _, row in rows[1 : SAMPLE_ROWS + 1]]
+    header = trimmed(rows[0][1])
+    body = [trimmed(row) for _, row in rows[2 if has_units(rows) else 1 : SAMPLE_ROWS + 1]]
     named = header[1:] if header and not header[0] else header  # row names have no name
     if not named or len(set(header)) < len(header) or any(not name or is_number(name) for name in named):
         return False
-    if max(map(len, body)) > len(header) + 1:
+    return max(map(len, body)) <= len(header) + 1 and bool(_numeric(body, len(header)))
+
+
+def has_units(rows: Rows) -> bool:
+    """Whether the second row has units: no number, and a word in a column whose other cells are numbers."""
+    if len(rows) < 3:
         return False
-    columns = [[row[j] for row in body if j < len(row) and row[j].lower() not in MISSING] for j in range(len(header))]
-    return any(column and all(map(is_number, column)) for column in columns)
+    units, body = trimmed(rows[1][1]), [trimmed(row) for _, row in rows[2 : SAMPLE_ROWS + 1]]
+    if any(map(is_number, units)) or len(units) > len(trimmed(rows[0][1])):
+        return False
+    return any(units[j].lower() not in MISSING for j in _numeric(body, len(units)))
 
 
-def line_of_names(rows: Rows) -> int | None:
-    """The line below the first row in which a table seems to begin; None if there is none."""
-    for i in range(1, min(len(rows), MAX_TITLE_ROWS)):
-        if len(trimmed(rows[i][1])) > 1 and is_table(rows[i:]):
-            return rows[i][0]
+def _numeric(body: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """The positions of columns that have a number, and nothing but numbers and missing values."""
+    cells = [[row[j] for row in body if j < len(row) and row[j].lower() not in MISSING] for j in range(columns)]
+    return [j for j, column in enumerate(cells) if column and all(map(is_number, column))]
+
+
+def start_of_table(rows: Rows) -> int | None:
+    """The position of the first row that names the columns of a table, maybe below titles; None if there is none."""
+    for i in range(min(len(rows), MAX_TITLE_ROWS)):
+        if (i == 0 or len(trimmed(rows[i][1])) > 1) and is_table(rows[i:]):
+            return i
     return None
 
 

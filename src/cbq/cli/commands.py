@@ -16,7 +16,8 @@ from cbq.cli import options
 from cbq.cli.adaptive import ask, solve, status, tell
 from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
 from cbq.cli.messages import CommandInOptions, OneLineErrors
-from cbq.cli.run import compare, predict, run
+from cbq.cli.run import compare, predict, run, serve
+from cbq.cli.sensitivity import sensitivity
 from cbq.cli.tables import show
 from cbq.problems import names
 from cbq.problems.registry import builder
@@ -176,5 +177,6 @@ def checkout() -> Path:
     )
 
 
-for _command in (run, solve, ask, tell, status, compare, predict, evppi, evsi, psa, ceac, evpi, problems, reproduce):
+_OF_PROBLEMS = (run, solve, ask, tell, status, compare, predict, serve, sensitivity)
+for _command in (*_OF_PROBLEMS, evppi, evsi, psa, ceac, evpi, problems, reproduce):
     app.command(cls=CommandInOptions)(options.command(_command))

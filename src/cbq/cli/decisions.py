@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from cbq.cli import options
 from cbq.cli.cells import is_number, read_prices, read_sizes
 from cbq.cli.draws import DrawnOutputs, DrawTables
-from cbq.cli.tables import check_writable, command_line, write_columns, write_figure
+from cbq.cli.source import ProblemSource
+from cbq.cli.tables import check_writable, command_line, write_columns, write_figure, write_report
 from cbq.common import NOTE_WIDTH, listed
 from cbq.linalg import engine as use_engine
 from cbq.report import Page
-from cbq.voi import Appendix, EnbsTable, EvsiTable, appendix, enbs, population, studies
+from cbq.voi import Appendix, EnbsTable, EvppiTable, EvsiTable, appendix, enbs, population, studies
 from cbq.voi import evppi as value_of_inputs
 from cbq.voi import evsi as value_of_study
 from cbq.voi.pages import appendix_page, study_page, table_page
 
+RATIOS = {"binomial": ("odds", "risk"), "poisson": ("rate",), "survival": ("hazard",)}  # of two arms
 STUDIES = ("binomial", "poisson", "normal", "survival")
-REPORT = "report.html"
-PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
+REPORT = "report"
+PARTS = ("icers", "plane", "net_benefits", "ceac", "evpi", "evppi", "tornado")  # the names of the files in a folder
+
+
+CHARTS, REPORTS = ("png", "svg", "pdf"), ("html", "docx", "pdf")
+AnyResult = TypeVar("AnyResult", Appendix, EvppiTable, EvsiTable)
+
+
+def _kinds(text: str, option: str, known: Sequence[str]) -> list[str]:
+    """The suffixes in a list such as png,svg."""
+    kinds = [kind.strip().lower().lstrip(".") for kind in text.split(",") if kind.strip()]
+    if not kinds or not set(kinds) <= set(known):
+        raise ValueError(f"{option} must be one or several of {', '.join(known)}, but it is {text!r}.")
+    return [f".{kind}" for kind in dict.fromkeys(kinds)]
 
 
 def _file(help: str) -> Any:
@@ -72,6 +87,14 @@ class Tables:
         "--header-row",
     )
     level: float = options.setting(options.LEVEL, default=0.95, metavar="NUMBER")
+    currency: str | None = options.setting("Name the currency on tables, charts and reports: EUR.", metavar="NAME")
+    title: str | None = options.setting("Give charts and reports this title.", metavar="TEXT")
+    charts: str = options.setting(
+        "Write charts as png, svg or pdf, or as several: png,svg.", default="png", metavar="KINDS"
+    )
+    reports: str = options.setting(
+        "Write the report as html, docx (Word) or pdf, or as several: html,docx.", default="html", metavar="KINDS"
+    )
 
     @property
     def places(self) -> tuple[Path | None, ...]:
@@ -91,8 +114,18 @@ class Tables:
     def check(self, out: Path | None, engine: str = "numpy") -> None:
         """Raise if options are bad or results would overwrite the draws, before the files are read."""
         options.check(self.level, None if out is None else out.absolute().parent, engine)
+        _ = self.suffixes
         if out is not None:
-            _check_out(out, self.files)
+            _check_out(out, self)
+
+    @property
+    def suffixes(self) -> tuple[list[str], list[str]]:
+        """The suffixes of charts and of reports; raise if they are unknown."""
+        return _kinds(self.charts, "--charts", CHARTS), _kinds(self.reports, "--reports", REPORTS)
+
+    def in_currency(self, result: AnyResult) -> AnyResult:
+        """The result in the currency that is named."""
+        return result if self.currency is None else result.in_currency(self.currency)
 
     def read(self, command: str, *, valued: bool = True) -> tuple[DrawTables, DrawnOutputs]:
         """Read the files, and find the outputs. valued : whether inputs are necessary."""
@@ -197,7 +230,8 @@ class Studied(Beside):
     )
     study: str = options.setting(
         "Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; a "
-        "rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
+        "rate), the mean of n (normal; a mean), times to events (survival; a rate of events), or what a function "
+        "simulates (path/to/file.py:function).",
         "--study",
         default="",
         metavar="NAME",
@@ -213,6 +247,13 @@ class Studied(Beside):
     )
     follow_up: str | None = options.setting("survival: censor participants after this time.", metavar="TIME")
     dropout: str = options.setting("survival: lose participants at this rate.", default="0", metavar="RATE")
+    ratio: str | None = options.setting(
+        "Run a trial of two arms of n, about a baseline and this ratio between them, the two inputs of --pars: odds "
+        "or risk (binomial), rate (poisson), or hazard (survival).",
+        metavar="NAME",
+    )
+    arms: int | None = options.whole("A study of your own: count the participants of this many groups of n.", shown="1")
+    lost: str = options.setting("Lose this share of all participants, who cost as much.", default="0", metavar="SHARE")
     cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
     fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
     population: str | None = options.setting(
@@ -223,12 +264,23 @@ class Studied(Beside):
         "Discount people in later years at this annual rate: 0.035.", default="0", metavar="RATE"
     )
     delay: str = options.setting("Wait this long for the results of the study.", default="0", metavar="YEARS")
+    uptake: str = options.setting(
+        "Let it take this long, from the results on, until all decisions follow them; their share grows steadily.",
+        default="0",
+        metavar="YEARS",
+    )
 
     def check(self) -> None:
         """Raise unless the study has exactly its own options."""
         needed = {"normal": ("--sd", self.sd), "survival": ("--follow-up", self.follow_up)}
-        if self.study not in STUDIES:
-            raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {self.study!r}.")
+        if self.study not in STUDIES and self.source is None:
+            own = "a function, path/to/file.py:function"
+            raise ValueError(f"--study must be one of {listed(STUDIES)}, or {own}, but it is {self.study!r}.")
+        if self.arms is not None and self.source is None:
+            raise ValueError("--arms is for a study of your own, a function.")
+        if self.ratio is not None and self.ratio not in RATIOS.get(self.study, ()):
+            kinds = "; ".join(f"{' or '.join(ratios)} of --study {study}" for study, ratios in RATIOS.items())
+            raise ValueError(f"--ratio must be {kinds}, but it is {self.ratio!r} of --study {self.study}.")
         for owner, (option, value) in needed.items():
             if (owner == self.study) != (value is not None):
                 raise ValueError(
@@ -238,8 +290,22 @@ class Studied(Beside):
             given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
             raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
 
+    @property
+    def source(self) -> ProblemSource | None:
+        """The file and the name of a study of the user's own, or of a function that simulates it."""
+        return ProblemSource.parse(self.study, None) if ".py" in self.study else None
+
     def read(self, draws: DrawTables) -> studies.Study:
         """The study, with its options."""
+        share, one = draws.number(self.lost, "--lost"), self._of_one_group(draws)
+        ratio = "odds" if self.ratio == "odds" else "risk"
+        study = one if self.ratio is None else studies.TwoArm(one, ratio)
+        return studies.LossToFollowUp(study, share) if share else study
+
+    def _of_one_group(self, draws: DrawTables) -> studies.Study:
+        if self.source is not None:
+            own = self.source.attribute("study")
+            return studies.as_study(own if self.arms is None else studies.Custom(own, arms=self.arms), "--study")
         lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
         if lost and self.study != "survival":
             raise ValueError("--dropout is for --study survival.")
@@ -252,7 +318,7 @@ class Studied(Beside):
 
     def terms(self, draws: DrawTables) -> dict[str, Any]:
         """The numbers of `enbs`, by its arguments; None where they are not set."""
-        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
+        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay", "uptake")
         return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
 
 
@@ -286,6 +352,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
     people = sets.people(draws)
     result = result if people is None else result.for_population(people)
     result = replace(result, notes=(*outputs.notes, *result.notes, *notes, *draws.notes))
+    result = tables.in_currency(result)
     typer.echo(str(result))
     _write_beside(beside.out, result.to_columns(), result.plot, partial(table_page, result), context, tables)
 
@@ -303,6 +370,8 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
       cbq evsi psa.csv --pars p_response --study binomial --sizes 20,50,100
       cbq evsi psa.csv --pars utility --study normal --sd 0.2 --wtp 20000
       cbq evsi psa.csv --pars "p_old, p_new" --study binomial --sizes 50:500:50
+      cbq evsi psa.csv --pars "p_old, odds_ratio" --study binomial --ratio odds --lost 0.1
+      cbq evsi psa.csv --pars "p, utility" --study my_trial.py:simulate --arms 2
       cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
     """
     out = studied.out
@@ -315,7 +384,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     asked: dict[str, Any] = {"inputs": inputs, "pars": names, "study": study, "sizes": sizes, "level": tables.level}
     with use_engine(tables.engine):
         result = value_of_study(**outputs.arguments, **asked, rng=tables.seed)
-    result = replace(result, notes=(*outputs.notes, *result.notes, *draws.notes))
+    result = tables.in_currency(replace(result, notes=(*outputs.notes, *result.notes, *draws.notes)))
     typer.echo(str(result))
     benefit = None
     if studied.cost is not None:
@@ -376,6 +445,7 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     """
     out = submission.out
     options.check(tables.level, None if out is None else out.absolute().parent, tables.engine)
+    _ = tables.suffixes
     for file in tables.files:
         if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
@@ -386,10 +456,10 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
     with use_engine(tables.engine):
         result = appendix(**outputs.arguments, decisions=submission.names, **asked, **plane)
     people = submission.people(draws)
-    result = result if people is None else result.for_population(people)
+    result = tables.in_currency(result if people is None else result.for_population(people))
     _echo_with_notes(str(result), (*outputs.notes, *draws.notes, *notes), result)
     if out is not None:
-        written = _write_folder(result, out, command_line(context), tables.record)
+        written = _write_folder(result, out, command_line(context), tables)
         typer.echo(f"Written to {out}: {', '.join(written)}.")
 
 
@@ -399,7 +469,7 @@ def _appendix(
     """The parts of an appendix that need no inputs, and notes."""
     tables.check(out)
     draws, outputs = tables.read(context.command_path, valued=False)
-    result = appendix(**outputs.arguments, decisions=decisions.names, level=tables.level)
+    result = tables.in_currency(appendix(**outputs.arguments, decisions=decisions.names, level=tables.level))
     return result, (*outputs.notes, *draws.notes)
 
 
@@ -412,7 +482,7 @@ def _echo_with_notes(text: str, notes: Sequence[str], result: Appendix) -> None:
 def _write_beside(
     out: Path | None,
     columns: Mapping[str, Sequence[Any]],
-    draw: Callable[[], Any],
+    draw: Callable[..., Any],
     make_page: Callable[..., Page],
     context: typer.Context,
     tables: Tables,
@@ -421,45 +491,49 @@ def _write_beside(
     if out is None:
         return
     write_columns(out, columns)
-    chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
-    make_page(repeat=command_line(context), record=tables.record).write(str(report))
-    typer.echo(f"Written: {out}, {chart}, {report}.")
+    charts, reports = tables.suffixes
+    page = make_page(title=tables.title, repeat=command_line(context), record=tables.record)
+    written = [write_figure(out.with_suffix(kind), partial(draw, title=tables.title)) for kind in charts]
+    written += [write_report(out.with_suffix(kind), page) for kind in reports]
+    typer.echo(f"Written: {', '.join([str(out), *written])}.")
 
 
-def _write_folder(result: Appendix, folder: Path, command: str, record: Mapping[str, str]) -> list[str]:
-    """Write all tables, charts and the report, and return the names of the files."""
+def _write_folder(result: Appendix, folder: Path, command: str, tables: Tables) -> list[str]:
+    """Write all tables, charts and reports, and return the names of the files."""
     folder.mkdir(exist_ok=True)
+    charts, reports = tables.suffixes
     written = []
     for name, columns, draw in _parts(result):
         write_columns(folder / f"{name}.csv", columns)
         written.append(f"{name}.csv")
         if draw is not None:
-            write_figure(folder / f"{name}.png", draw)
-            written.append(f"{name}.png")
-    appendix_page(result, repeat=command, record=record).write(str(folder / REPORT))
-    return [*written, REPORT]
+            titled = partial(draw, title=tables.title)
+            written += [write_figure(folder / f"{name}{kind}", titled) for kind in charts]
+    page = appendix_page(result, tables.title, repeat=command, record=tables.record)
+    written += [write_report(folder / f"{REPORT}{kind}", page) for kind in reports]
+    return [each.removeprefix(f"{folder}{os.sep}") for each in written]
 
 
-def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
+def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[..., Any] | None]]:
     """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
-    if result.icers is not None and result.plane is not None:
-        yield "icers", result.icers.to_columns(), result.icers.plot
-        yield "plane", result.plane.to_columns(), result.plane.plot
-    yield "ceac", result.ceac.to_columns(), result.ceac.plot
-    level = result.ceac.level
-    curve = result.evpi.willingness_to_pay is not None
-    yield "evpi", result.evpi.to_columns(level), partial(result.evpi.plot, level=level) if curve else None
-    if result.evppi is not None:
-        yield "evppi", result.evppi.to_columns(), result.evppi.plot
+    for name, part in result.parts.items():
+        if name == "evpi":
+            level, curve = result.ceac.level, result.evpi.willingness_to_pay is not None
+            yield name, part.to_columns(level), partial(part.plot, level=level) if curve else None
+        else:
+            yield name, part.to_columns(), part.plot
 
 
-def _check_out(out: Path, files: list[Path]) -> None:
+def _check_out(out: Path, tables: Tables) -> None:
     """Raise if results would overwrite the draws or each other, or could not be written."""
-    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
-    for file in files:
-        if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
+    charts, reports = tables.suffixes
+    beside = [out.with_suffix(kind) for kind in (*charts, *reports)]
+    for file in tables.files:
+        if file.resolve() in [path.resolve() for path in (out, *beside)]:
             raise ValueError(f"--out {out} would overwrite {file}: name another file.")
-    if out in (chart, report):
-        beside = "the chart is a .png" if out == chart else "the report is an .html"
-        raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
+    if out in beside:
+        what = "the chart" if out.suffix in charts else "the report"
+        raise ValueError(f"--out {out} names the table, and {what} beside it has this name: name a .csv file.")
+    if set(charts) & set(reports):
+        raise ValueError("--charts and --reports would both write a .pdf of one name: choose another kind for one.")
     check_writable(out)

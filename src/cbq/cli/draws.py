@@ -94,7 +94,7 @@ class DrawTables:
         """Remarks on reading the files."""
         read = self.read_sheets
         unnamed = [f"{sheet} has a column without a name, which was left out" for sheet in read if sheet.unnamed]
-        return (*unnamed, *(sheet.remark for sheet in read if sheet.remark))
+        return (*unnamed, *(remark for sheet in read for remark in sheet.remarks))
 
     @property
     def convention(self) -> Convention:
@@ -272,11 +272,10 @@ def _require_no_labels(sheet: Sheet) -> None:
         if numbers_rows(name, [float(sheet.number(texts[i]) or 0.0) for i in numbered]):
             above, below = numbered[0], len(texts) - 1 - numbered[-1]
             odd = 0 if above else numbered[-1] + 1
+            parts = [_lines(sheet, 0, above - 1)] * bool(above) + [_lines(sheet, -below)] * bool(below)
             raise ValueError(
                 f"line {sheet.lines[odd]} of {sheet} holds {texts[odd]!r} in the column {name!r}, which numbers the "
-                f"rows: a summary of draws, or a unit, is no draw. Remove "
-                f"{_lines(sheet, 0, above - 1) if above else _lines(sheet, numbered[-1] + 1)}"
-                f"{f' and {_lines(sheet, numbered[-1] + 1)}' * bool(above and below)}."
+                f"rows: a summary of draws, or a unit, is no draw. Remove {' and '.join(parts)}."
             )
 
 

@@ -155,12 +155,12 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
     # The table marks thetas beyond the observed ones.
-    scores = score_against_truth(truth.references(samples), samples.C or 1, level, fit._quiet)
+    scores = score_against_truth(truth.references(samples), samples.C or 1, (level,), fit._quiet)
     if np.any(np.isnan(scores.error)):
         return f"There is no RMSE against the truth: {scores.note}."
     thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"
     errors = ", ".join(f"{error:.3g}" for error in scores.error)
-    shares = ", ".join(f"{share:.0%}" for share in scores.coverage)
+    shares = ", ".join(f"{share:.0%}" for share in scores.coverage[0])
     known = not np.any(np.isnan(scores.coverage))
     coverage = f"; {shares} of {100 * level:.4g}% intervals contain the truth" if known else ""
     return f"RMSE against the truth at {thetas}: {errors}{coverage}."

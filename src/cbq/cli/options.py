@@ -14,13 +14,24 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 import typer
 
-from cbq.cli.source import ProblemSource
+from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.common import Array, between_0_and_1
 from cbq.estimators import registrations
+from cbq.fit import Fit, load
 from cbq.linalg import engine as use_engine
 from cbq.problems.problem import Problem
-from cbq.runs import DEFAULT_BUDGET, Estimand, Goal, Probability, Quantile
-from cbq.samples import Samples
+from cbq.runs import (
+    DEFAULT_BUDGET,
+    Best,
+    Estimand,
+    ExpectedLoss,
+    ExpectedShortfall,
+    Goal,
+    Probability,
+    Quantile,
+    ValueAtRisk,
+)
+from cbq.samples import FamilyNeeded, Samples
 
 DEFAULT_T = 15
 ESTIMATORS = ", ".join(f"{registration.name} ({registration.title})" for registration in registrations())
@@ -172,9 +183,22 @@ class Accuracy:
     above: float | None = setting("Estimate the probability that f exceeds this value, instead of I.", metavar="VALUE")
     below: float | None = setting("Estimate the probability that f is at most this value.", metavar="VALUE")
     quantile: float | None = setting("Estimate this quantile of f, between 0 and 1, such as 0.95.", metavar="NUMBER")
-    output: str | None = setting(
-        "Estimate the probability or the quantile of this output of f, by its name or number.", metavar="OUTPUT"
+    maximize: bool = setting("Find the theta with the largest I.", "--maximize", default=False)
+    minimize: bool = setting("Find the theta with the smallest I.", "--minimize", default=False)
+    limit: list[str] | None = setting(
+        "Of thetas with --maximize or --minimize, take those at which an output is within its ends, such as "
+        "cost=,100 or load=-1,1. Repeat it for other outputs.",
+        "--limit",
+        metavar="OUTPUT=LEAST,LARGEST",
     )
+    value_at_risk: float | None = setting(
+        "Estimate this quantile of I over the prior, a loss, such as 0.995.", metavar="NUMBER"
+    )
+    expected_shortfall: float | None = setting("Estimate the mean of I beyond this quantile.", metavar="NUMBER")
+    expected_loss: float | None = setting(
+        "Estimate the mean over the prior of how far I exceeds this value, such as 0.", metavar="VALUE"
+    )
+    output: str | None = setting("The goal is about this output of f, by its name or number.", metavar="OUTPUT")
     rtol: float | None = setting(
         "Stop at intervals of this half-width, in units of the spread of I: 0.01.", metavar="NUMBER"
     )
@@ -214,9 +238,65 @@ class Accuracy:
             found.append(Probability(below=self.below, output=output))
         if self.quantile is not None:
             found.append(Quantile(self.quantile, output=output))
+        if self.maximize and self.minimize:
+            raise ValueError("--maximize and --minimize contradict each other: pass one of them.")
+        if self.limit and not (self.maximize or self.minimize):
+            raise ValueError("--limit is about the best theta: pass --maximize or --minimize.")
+        if self.maximize or self.minimize:
+            limits = dict(map(_limit, self.limit)) if self.limit else None
+            found.append(Best(maximize=self.maximize, output=output, subject_to=limits))
+        if self.value_at_risk is not None:
+            found.append(ValueAtRisk(self.value_at_risk, output=output))
+        if self.expected_shortfall is not None:
+            found.append(ExpectedShortfall(self.expected_shortfall, output=output))
+        if self.expected_loss is not None:
+            found.append(ExpectedLoss(threshold=self.expected_loss, output=output))
         if output is not None and not found:
-            raise ValueError("--output names an output for --above, --below or --quantile: pass one of these.")
+            raise ValueError("--output names an output for a goal, such as --above: pass one of these.")
         return found
+
+
+def _limit(text: str) -> tuple[str, tuple[float | None, float | None]]:
+    """An output and its ends, from "cost=,100"."""
+    name, _, ends = text.partition("=")
+    least, comma, largest = ends.partition(",")
+    if not name or not comma:
+        raise ValueError(f"--limit must be an output with its ends, such as cost=,100, but it is {text!r}.")
+    low, high = (numbers(end, "--limit")[0] if end.strip() else None for end in (least, largest))
+    return name, (low, high)
+
+
+@dataclass(frozen=True)
+class SavedFit:
+    """A saved fit, and the problem if the fit needs it."""
+
+    fit: Path = argument("Name a file that `cbq run` or fit.save wrote.", metavar="FIT")
+    problem: str | None = setting(
+        "Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
+        "--problem",
+        metavar="PROBLEM",
+        shown="from run.json beside FIT",
+    )
+    option: list[str] | None = setting(PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+
+    @contextmanager
+    def loaded(self) -> Iterator[Fit]:
+        """The fit, with the family of its problem if it needs one; errors in the user's file have their lines."""
+        source = ProblemSource.optional(self.problem, self.option)
+        try:
+            fit = load(self.fit)
+        except FamilyNeeded as error:
+            source = source or recorded_source(self.fit)
+            if source is None:
+                raise ValueError(
+                    f"{self.fit} needs the measure of x at any theta, which the file does not contain, and there is no "
+                    f"{RECORD} beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+                ) from error
+            family = source.load().family
+            with source.locating_errors():
+                yield load(self.fit, family=family)
+        else:
+            yield fit
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,23 @@
-"""`cbq run`, `cbq compare` and `cbq predict`: samples of a problem, estimates and predictions."""
+"""`cbq run`, `cbq compare`, `cbq predict` and `cbq serve`: samples of a problem, estimates and predictions."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import perf_counter
 
 import typer
 
 from cbq.cli import options
 from cbq.cli.estimate import Report, estimate
-from cbq.cli.source import RECORD, ProblemSource, recorded_source, write_record
+from cbq.cli.source import RECORD, write_record
 from cbq.cli.tables import command_line, write_columns, write_figure
 from cbq.comparison import compare as compare_estimators
 from cbq.estimators import create
-from cbq.fit import load
+from cbq.integrands import FitServer
 from cbq.linalg import engine as use_engine
 from cbq.report import is_unknown
-from cbq.samples import Family, FamilyNeeded
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,26 @@ class Comparing(options.Computing, options.Output):
 
 @dataclass(frozen=True)
 class Predicting(options.Computing):
-    """The saved fit, the thetas, and the problem if the fit needs it."""
+    """The thetas of `cbq predict`."""
 
-    fit: Path = options.argument("Name a file that `cbq run` or fit.save wrote.", metavar="FIT")
     theta: list[str] | None = options.setting(
         "Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
         "--theta",
         metavar="THETA",
         shown="the observed thetas",
     )
-    problem: str | None = options.setting(
-        "Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
-        "--problem",
-        metavar="PROBLEM",
-        shown="from run.json beside FIT",
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where `cbq serve` listens."""
+
+    port: int = options.setting("Listen at this port; 0 for any free one.", default=4242, metavar="INTEGER", min=0)
+    host: str = options.setting(
+        "Listen at this address of the machine: 0.0.0.0 for all networks. There is no password.",
+        default="127.0.0.1",
+        metavar="ADDRESS",
     )
-    option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
 
 
 def run(
@@ -157,7 +161,7 @@ def compare(named: options.Named, sampling: IidSampling, comparing: Comparing, r
     typer.echo(f"Written: {out / 'comparison.csv'}, {drawn}.")
 
 
-def predict(predicting: Predicting) -> None:
+def predict(saved: options.SavedFit, predicting: Predicting) -> None:
     """Predict I at new thetas from a saved fit.
 
     Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
@@ -171,27 +175,30 @@ def predict(predicting: Predicting) -> None:
       cbq predict elsewhere.cbq --theta 3.5 --problem sir
     """
     options.check(predicting.level, None, predicting.engine)
-    path, given = predicting.fit, ProblemSource.optional(predicting.problem, predicting.option)
-    try:
-        _show_predictions(predicting)
-    except FamilyNeeded as error:
-        source = given or recorded_source(path)
-        if source is None:
-            raise ValueError(
-                f"{path} needs the measure of x at any theta, which the file does not contain, and there is no "
-                f"{RECORD} beside it: pass --problem NAME or --problem path/to/file.py:attribute."
-            ) from error
-        target = source.load()
-        with source.locating_errors():
-            _show_predictions(predicting, target.family)
-
-
-def _show_predictions(predicting: Predicting, family: Family | None = None) -> None:
-    with use_engine(predicting.engine):
-        fit = load(predicting.fit, family=family)
+    with use_engine(predicting.engine), saved.loaded() as fit:
         thetas = options.thetas(predicting.theta, fit.p)
         table = estimate(fit, fit.theta if thetas is None else thetas, predicting.level)
-    table.show(all_rows=True)
-    lines = [table.note, *(f"Warning: {finding} {finding.remedy}" for finding in fit.findings)]
+        table.show(all_rows=True)
+        lines = [table.note, *(f"Warning: {finding} {finding.remedy}" for finding in fit.findings)]
     if any(lines):
         typer.echo("\n".join(["", *filter(None, lines)]))
+
+
+def serve(saved: options.SavedFit, serving: Serving) -> None:
+    """Serve a saved fit, so that a program in any language asks it.
+
+    The UM-Bridge protocol has clients for Python, R, Julia, MATLAB, C++ and others. Each request is a theta. The
+    models are forward (the mean of I, with derivatives), std, interval (its ends) and beyond (1 where theta is beyond
+    the observed ones). It ends with Ctrl-C.
+
+    \b
+    Examples:
+      cbq serve out/fit.cbq
+      cbq serve elsewhere.cbq --problem sir --port 8080
+    """
+    with saved.loaded() as fit:
+        server = FitServer(fit, serving.host, serving.port)
+        typer.echo(f"Serving {saved.fit} at {server.url} until Ctrl-C.")
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()

@@ -23,9 +23,10 @@ from cbq.cli.cells import (
     column_letters,
     convention,
     from_text,
+    has_units,
     is_number,
-    line_of_names,
     read_number,
+    start_of_table,
     trimmed,
 )
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
@@ -52,7 +53,7 @@ class Sheet:
     separator : of the cells of a text file; empty for other files.
     unnamed : the columns without a name, which are left out, such as row names from R.
     name : of the sheet of a workbook.
-    remark : a remark on reading the file, or "".
+    remarks : on reading the file, without full stops.
     """
 
     path: Path
@@ -61,7 +62,7 @@ class Sheet:
     separator: str
     unnamed: tuple[tuple[str, ...], ...] = ()
     name: str = ""
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return in_words(self.path, self.name)
@@ -127,31 +128,48 @@ class Sheet:
 
 
 def read_sheet(path: Path, sheet: str | None = None, header_row: int | None = None) -> Sheet:
-    """Read a table.
+    """Read a table. Titles above the names of its columns, and a row of units below them, are found and left out.
 
-    sheet : of a workbook, its name or its number from 1 on (default: the first; or the only one with a table).
-    header_row : the line that names the columns (default: the first that is not empty).
+    sheet : of a workbook, its name or its number from 1 on (default: the only one with a table, or the largest).
+    header_row : the line that names the columns (default: the first from which on there is a table).
     """
-    kind, first = path.suffix.lower(), header_row or 1
+    kind = path.suffix.lower()
     if sheet is not None and kind not in EXCEL:
         raise ValueError(f"--sheet is for workbooks, and {path} has no sheets: leave it out.")
     if kind in EXCEL:
         name, rows, remark = workbook_sheet(path, sheet)
-        kept = [(line, row) for line, row in rows if line >= first]
+        kept, remarks = _from_names(rows, header_row, [remark] if remark else [], in_words(path, name))
         columns = len(trimmed(kept[0][1])) if kept else 0
         require_values(path, name, kept, columns)
-        return _made(path, [(line, row + [""] * (columns - len(row))) for line, row in kept], name, remark)
+        return _made(path, [(line, row + [""] * (columns - len(row))) for line, row in kept], name, remarks)
     if kind in PARQUET:
         if header_row is not None:
             raise ValueError(f"--header-row is for workbooks and text, and {path} has names of columns: leave it out.")
         return _made(path, _parquet_rows(path))
-    rows, separator = _separated_rows(path, first)
-    return _made(path, rows, separator=separator)
+    rows, separator = _separated_rows(path, header_row or 1)
+    kept, remarks = _from_names(rows, header_row, [], str(path))
+    if kept and kept[0][0] != rows[0][0]:
+        kept, separator = _separated_rows(path, kept[0][0])  # titles may have hidden the separator
+    return _made(path, kept, remarks=remarks, separator=separator)
 
 
-def _made(path: Path, rows: Rows, name: str = "", remark: str = "", *, separator: str = "") -> Sheet:
+def _from_names(rows: Rows, header_row: int | None, remarks: list[str], where: str) -> tuple[Rows, list[str]]:
+    """The rows from the names of columns on, and remarks, of which one is on titles that were left out."""
+    if header_row is not None:
+        return [(line, row) for line, row in rows if line >= header_row], remarks
+    start = start_of_table(rows) or 0
+    line = rows[start][0] if rows else 1
+    titles = [f"{where}: the names of the columns were found in line {line}"] if start else []
+    return rows[start:], [*remarks, *titles]
+
+
+def _made(path: Path, rows: Rows, name: str = "", remarks: Sequence[str] = (), *, separator: str = "") -> Sheet:
     """The sheet of rows of cells, the first of which names the columns."""
     where, hint = in_words(path, name), _hint(rows)
+    if has_units(rows):
+        units = ", ".join(dict.fromkeys(filter(None, trimmed(rows[1][1]))))
+        remarks = [*remarks, f"{where}: line {rows[1][0]} was taken for units ({units}) and left out"]
+        rows = [rows[0], *rows[2:]]
     if len(rows) < 2:
         raise ValueError(
             f"{where} must have a line of names and at least one line of values, but it has {len(rows)} non-empty "
@@ -165,13 +183,13 @@ def _made(path: Path, rows: Rows, name: str = "", remark: str = "", *, separator
     columns = list(zip(header, zip(*cells, strict=True), strict=True))
     named = {title: list(column) for title, column in columns if title}
     unnamed = tuple(column for title, column in columns if not title and any(column))
-    return Sheet(path, named, [line for line, _ in body], separator, unnamed, name, remark)
+    return Sheet(path, named, [line for line, _ in body], separator, unnamed, name, tuple(remarks))
 
 
 def _hint(rows: Rows) -> str:
     """The end of a message, with another line that may hold the names of the columns."""
-    line = line_of_names(rows)
-    return "" if line is None else f"; if line {line} names the columns, pass --header-row {line}"
+    start = start_of_table(rows)
+    return f"; if line {rows[start][0]} names the columns, pass --header-row {rows[start][0]}" if start else ""
 
 
 def _header(rows: Rows, separator: str) -> list[str]:

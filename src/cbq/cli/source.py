@@ -93,15 +93,7 @@ class ProblemSource:
         if self.file is None:
             with naming_options({name: f"--option {name}=" for name in self.options}):
                 return problems.get(self.name, **self.options)
-        if not self.file.is_file():
-            raise ValueError(f"there is no file {_short_path(self.file)}.")
-        with self.locating_errors():
-            module = _imported(self.file)
-        if not hasattr(module, self.name):
-            names = _candidates(module)
-            hint = did_you_mean(self.name, names, "problems in it") if names else "it has no problem."
-            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
-        problem = getattr(module, self.name)
+        problem = self.attribute()
         if callable(problem) and not isinstance(problem, type):
             problem = self._call(problem)
         elif self.options:
@@ -110,6 +102,18 @@ class ProblemSource:
             kind = problem.__name__ if isinstance(problem, type) else type(problem).__name__
             raise TypeError(f"{self} must be a cbq.Problem, or a function that returns one, but it gives {kind}.")
         return problem
+
+    def attribute(self, what: str = "problem") -> Any:
+        """Return the attribute of the user's file; this runs the file and makes its folder importable."""
+        if self.file is None or not self.file.is_file():
+            raise ValueError(f"there is no file {self.name if self.file is None else _short_path(self.file)}.")
+        with self.locating_errors():
+            module = _imported(self.file)
+        if not hasattr(module, self.name):
+            names = _candidates(module) if what == "problem" else [name for name in vars(module) if name[0] != "_"]
+            hint = did_you_mean(self.name, names, f"{what}s in it") if names else f"it has no {what}."
+            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
+        return getattr(module, self.name)
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from cbq.cli.sheets import PARQUET, SEPARATORS
 from cbq.cli.workbooks import require_packages
 from cbq.common import aligned
 from cbq.estimators import reason
+from cbq.report import Page
 
 Row = Sequence[str]
 DPI = 150
@@ -126,6 +127,15 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
     try:
         draw().savefig(path, dpi=DPI)
     except (ImportError, ValueError) as error:
+        return f"no {path.name}: {reason(error)}"
+    return str(path)
+
+
+def write_report(path: Path, page: Page) -> str:
+    """Write a page as the kind of file that the suffix names, and return the path, or the reason for its absence."""
+    try:
+        page.write(str(path))
+    except ImportError as error:
         return f"no {path.name}: {reason(error)}"
     return str(path)
 

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZipFile, is_zipfile
 
 from cbq.cli import is_installed
-from cbq.cli.cells import ONE_GROUP, Rows, column_letters, is_table, line_of_names, trimmed
+from cbq.cli.cells import ONE_GROUP, Rows, column_letters, has_units, start_of_table, trimmed
 from cbq.common import described, listed
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
@@ -27,6 +27,8 @@ MODULES = {"odfpy": "odf"}  # modules whose name differs from the package
 MAX_UNPACKED = 2**30  # bytes of all parts of a file
 MAX_CELLS = 2**25  # of a sheet
 MAX_LINES, MAX_COLUMNS = 2**20, 2**14  # of a sheet, in every program
+MIN_DRAWS = 30  # rows of a table that may hold draws: smaller ones are passed over if another one has so many
+FAR_MORE = 3  # times the rows of the next table: such a table is the one to read
 MAX_EMPTY, EMPTY_PER_CELL = 2**20, 16  # empty cells allowed in a sheet, in all and for each filled cell
 OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -64,9 +66,9 @@ class Book:
 
 
 def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
-    """The name and the rows of a sheet of a workbook, and a remark if there are several.
+    """The name and the rows of a sheet of a workbook, and a remark on the choice if there are several.
 
-    sheet : a name or a number (default: the first sheet; or the only one with a table, if the first has none).
+    sheet : a name or a number (default: by `_chosen_sheet`).
     """
     with _opened(path) as book:
         if sheet is not None:
@@ -74,28 +76,41 @@ def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
             return name, book.read(name), ""
         if not book.visible:
             raise UnsuitableSheet(f"{path} has no visible sheet ({book.listed}): name one by --sheet.")
-        name = book.visible[0]
-        rows = book.read(name)
         if len(book.visible) == 1:
-            return name, rows, ""
-        if is_table(rows):
-            return name, rows, f"{path} has the sheets {', '.join(book.visible)}, of which the first was read"
-        return _other_sheet(book, rows)
+            return book.visible[0], book.read(book.visible[0]), ""
+        return _chosen_sheet(book)
 
 
-def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
-    """The only sheet with a table, if the first one has none; otherwise raise, with the options to pass."""
-    others = {name: book.read(name) for name in book.visible[1:]}
-    tables = [name for name, rows in others.items() if is_table(rows)]
-    if len(tables) == 1:
-        return tables[0], others[tables[0]], f"{book.path}: sheet {tables[0]!r} was read, the only one with a table"
-    below = {name: line_of_names(rows) for name, rows in ({book.visible[0]: first} | others).items()}
-    lines = [f"{_option(name)} --header-row {line}" for name, line in below.items() if line is not None]
-    options = [*map(_option, tables)] or lines or [f"{_option(book.visible[-1])} --header-row 3"]
+def _chosen_sheet(book: Book) -> tuple[str, Rows, str]:
+    """The only sheet with a table, or with one of `MIN_DRAWS` rows; else the first; else a far larger one.
+
+    Raise, with the options to pass, if the choice is not clear.
+    """
+    found = {name: _rows_if_suitable(book, name) for name in book.visible}
+    starts = {name: start for name, rows in found.items() if (start := start_of_table(rows)) is not None}
+    sizes = {name: len(found[name][start:]) - 1 - has_units(found[name][start:]) for name, start in starts.items()}
+    ranked = sorted((name for name in sizes if sizes[name] >= MIN_DRAWS), key=lambda name: -sizes[name]) or [*sizes]
+    first, name = book.visible[0], ranked[0] if ranked else ""
+    if len(sizes) == 1:
+        return name, found[name], f"{book.path}: sheet {name!r} was read, the only one with a table"
+    if starts.get(first) == 0 and first in ranked:
+        return first, found[first], f"{book.path} has the sheets {', '.join(book.visible)}, of which the first was read"
+    if ranked and (len(ranked) == 1 or sizes[name] >= FAR_MORE * sizes[ranked[1]]):
+        others = ", ".join(f"{other!r} has {size}" for other, size in sizes.items() if other != name)
+        return name, found[name], f"{book.path}: sheet {name!r} with {sizes[name]} rows was read; {others}"
+    options = [_option(name) for name in starts] or [f"{_option(book.visible[-1])} --header-row 3"]
     raise UnsuitableSheet(
-        f"the first sheet of {book.path} holds no table whose first row names its columns; the sheets are "
-        f"{book.listed}. Choose one, as in {' or '.join(options[:3])}."
+        f"it is not clear which sheet of {book.path} has the table; the sheets are {book.listed}. Choose one, as in "
+        f"{' or '.join(options[:3])}."
     )
+
+
+def _rows_if_suitable(book: Book, name: str) -> Rows:
+    """The rows of a sheet; none if it cannot be a table."""
+    try:
+        return book.read(name)
+    except UnsuitableSheet:
+        return []
 
 
 def _option(sheet: str) -> str:

@@ -23,6 +23,7 @@ Booleans = npt.NDArray[np.bool_]
 ROUNDING = 1e-12  # relative to the largest number: a smaller spread or difference counts as rounding
 NESTED = (list, tuple, np.ma.MaskedArray)  # types that NumPy unpacks, or whose mask it drops
 LEAST_DIGITS, MAX_DIGITS = 6, 16  # significant digits of numbers shown side by side
+HOST_DEVICES = (1, 3)  # of DLPack: memory of the host, and the same pinned for CUDA
 MAX_NESTING = 32  # of lists: every version of NumPy has at least this many axes
 
 
@@ -53,11 +54,30 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
     if type(value) is not np.ndarray:
         _refuse_unreadable(value, name, [])
     try:
-        raw = np.asarray(value)
+        raw = np.asarray(_on_host(value))
     except Exception as error:  # also of a foreign __array__
         raise ValueError(f"{name} must be a rectangular array of numbers ({described(error)}).") from error
     require_memory(raw.size, f"{name} of shape {raw.shape}", "pass fewer numbers")
     return raw
+
+
+def _on_host(value: Any) -> Any:
+    """An array of another library (torch, CuPy, JAX, ...), or a list of them, as one that NumPy reads.
+
+    Memory of the host is read in place. Arrays on a device are copied to the host, and gradients are left behind, since
+    all answers are arrays of NumPy.
+    """
+    if isinstance(value, list | tuple) and any(hasattr(kind, "__dlpack__") for kind in set(map(type, value))):
+        return [_on_host(item) for item in value]
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return value
+    if getattr(value, "requires_grad", False):
+        value = value.detach()
+    if value.__dlpack_device__()[0] not in HOST_DEVICES:
+        for copy in ("cpu", "get"):  # of torch, and of CuPy
+            if callable(getattr(value, copy, None)):
+                return np.asarray(getattr(value, copy)())
+    return value if hasattr(value, "__array__") else np.from_dlpack(value)
 
 
 def _refuse_unreadable(value: Any, name: str, inside: list[int]) -> None:

@@ -11,7 +11,18 @@ from difflib import get_close_matches
 from typing import Any, TypeGuard, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+# What `numpy.random.default_rng` takes, except None: a seed, several, or a generator.
+RNGLike = (
+    int
+    | Sequence[int]
+    | npt.NDArray[np.integer[Any]]
+    | np.random.SeedSequence
+    | np.random.BitGenerator
+    | np.random.Generator
+    | np.random.RandomState
+)
 LARGEST = 1e153  # size of a number: sums of squares of smaller ones stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
@@ -158,19 +169,31 @@ def are_numbers(value: Any, least: float = 0.0) -> bool:
     return isinstance(value, tuple) and bool(value) and all(is_number(item, least) for item in value)
 
 
-def generator(rng: Any) -> np.random.Generator:
-    """A Generator from a Generator or a seed. None is an error, so that results are reproducible."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if not isinstance(rng, int | np.integer) or isinstance(rng, bool) or rng < 0:
-        raise TypeError(
-            f"rng must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass "
-            f"rng=0, for example, or rng=numpy.random.default_rng(...)."
-        )
-    return np.random.default_rng(rng)
+def generator(rng: RNGLike) -> np.random.Generator:
+    """A Generator, from anything that `numpy.random.default_rng` takes but None, so that results are reproducible.
+
+    Equal seeds make equal generators; generators, bit generators and a RandomState are used themselves, and advance.
+    """
+    if isinstance(rng, np.random.RandomState):
+        return np.random.Generator(rng._bit_generator)  # as NumPy 2.2 does
+    if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence) or _is_seed(rng):
+        return np.random.default_rng(rng)
+    raise TypeError(
+        f"rng must be a numpy.random.Generator, an integer seed, zero or more, or anything else that "
+        f"numpy.random.default_rng takes, not {shown(rng)}: pass rng=0, for example."
+    )
 
 
-def run_entropy(rng: np.random.Generator | int) -> list[int]:
+def _is_seed(value: Any) -> bool:
+    """Whether it is a whole number from 0 on, however large, or a list or an array of them."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iu" and value.ndim == 1 and value.size > 0 and bool(np.min(value) >= 0)
+    each = value if isinstance(value, list | tuple) else [value]
+    whole = (isinstance(item, int | np.integer) and not isinstance(item, bool) and item >= 0 for item in each)
+    return len(each) > 0 and all(whole)
+
+
+def run_entropy(rng: RNGLike) -> list[int]:
     """The entropy of a run, from a Generator or a seed."""
     return [int(word) for word in generator(rng).integers(2**32, size=ENTROPY_WORDS)]
 

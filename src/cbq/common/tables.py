@@ -1,11 +1,10 @@
-"""Tables of results: in plain text, and in pandas."""
+"""Tables of results in plain text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isnan
 from textwrap import fill
-from typing import Any
 
 NOTE_WIDTH = 100  # line length of notes, in characters
 BLANK = "-"
@@ -28,12 +27,3 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = 
         "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
     ]
     return "\n".join([*lines, *(fill(note, NOTE_WIDTH, subsequent_indent="    ") for note in notes)])
-
-
-def data_frame(data: Any) -> Any:
-    """A pandas DataFrame of columns by name."""
-    try:
-        import pandas as pd  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: python -m pip install pandas.") from error
-    return pd.DataFrame(data)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 WIDTH, LINES_HEIGHT, DOTS_HEIGHT = 8.6, 3.4, 0.31  # of the figure, a row of lines and an estimator among dots, inches
+COVERAGE_SIZE = 3.6  # of a panel of coverage, inches
 AXIS_HEIGHT = 0.75  # of the axis and the label of a row of dots, inches
 ROW_HEIGHT = 0.65  # of a row of lines among several, relative to one alone
 DOTS_MARGINS = (0.06, 0.26)  # left and right of the dots, relative to the range: their values are on the right
@@ -41,6 +42,38 @@ def plot_comparison(comparison: Comparison, ax: Any = None, *, title: str | None
     return draw(comparison_figure(comparison), ax, title=title)
 
 
+def plot_coverage(comparison: Comparison, ax: Any = None, *, title: str | None = None) -> matplotlib.figure.Figure:
+    """A figure of coverage over level, with a panel for each output; ax: axes to draw into, for one output."""
+    if not comparison.levels:
+        raise ValueError("there is one level only: pass levels= to cbq.compare, such as np.linspace(0.1, 0.9, 9).")
+    return draw(coverage_figure(comparison), ax, title=title)
+
+
+def coverage_figure(comparison: Comparison) -> Figure:
+    """The description of the figure: a line for each estimator, beside the diagonal."""
+    outputs = list(dict.fromkeys(row.output for row in comparison.rows))
+    panels = [_coverage(comparison, output) for output in outputs]
+    return Figure([panels], (COVERAGE_SIZE * len(panels) + 0.6, COVERAGE_SIZE), share="y")
+
+
+def _coverage(comparison: Comparison, output: int | str | None) -> Panel:
+    marks: list[Any] = [Line([0.0, 1.0], [0.0, 1.0], "nominal", colour=GREY, dash="dotted", width=1.0)]
+    rows = [row for row in comparison.rows if row.output == output]
+    for i, name in enumerate(dict.fromkeys(row.method for row in rows)):
+        every = [(row.coverage, *row.coverages) for row in rows if row.method == name and row.coverages]
+        if every and np.any(np.isfinite(every)):
+            levels = np.array([comparison.level, *comparison.levels])
+            order = np.argsort(levels)
+            marks.append(Line(levels[order], np.nanmean(every, axis=0)[order], name, **series(i)))
+    label = "level of intervals" if output is None else f"level of intervals, {_of(output)}"
+    ends, ticks = (0.0, 1.0), (0.0, 0.25, 0.5, 0.75, 1.0)
+    return Panel(marks, Axis(label, limits=ends, ticks=ticks), Axis("share inside", limits=(0.0, 1.02), ticks=ticks))
+
+
+def _of(output: int | str) -> str:
+    return f"output {output}" if isinstance(output, int) else plain(output)
+
+
 def comparison_figure(comparison: Comparison) -> Figure:
     """The description of the figure: a panel of errors and one of seconds for each output."""
     outputs = list(dict.fromkeys(row.output for row in comparison.rows))
@@ -49,7 +82,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
     lines = len({(row.T, row.N) for row in comparison.rows}) > 1
     rows = []
     for output in outputs:
-        suffix = "" if output is None else f", output {output}" if isinstance(output, int) else f", {plain(output)}"
+        suffix = "" if output is None else f", {_of(output)}"
         pair, make = (("error", error + suffix), ("seconds", "seconds of the fit")), _lines if lines else _dots
         rows.append([make(comparison, output, field, label) for field, label in pair])
     if not lines:

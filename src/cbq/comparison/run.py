@@ -25,7 +25,7 @@ from cbq.comparison.scores import (
     score_against_truth,
     score_left_out,
 )
-from cbq.comparison.table import Comparison, ComparisonRow
+from cbq.comparison.table import Comparison, ComparisonRow, checked_levels
 from cbq.estimators import REFUSALS, StageOneOptions, default_estimators, fit_stage_one, reason
 from cbq.fit import Finding, Fit, few_points_each, warn_of
 from cbq.linalg import engine
@@ -41,6 +41,7 @@ def compare(
     *,
     theta: npt.ArrayLike | None = None,
     level: float = 0.95,
+    levels: Sequence[float] = (),
     folds: int = 10,
     executor: Executor | int | None = None,
 ) -> Comparison:
@@ -63,6 +64,8 @@ def compare(
         draws from the prior if truth is a problem, and the observed thetas otherwise. An estimator that predicts at
         the observed thetas only is scored there, if truth is a function or a problem.
     level : the level of the intervals.
+    levels : further levels at which the coverage is wanted, such as np.linspace(0.1, 0.9, 9): each row has it as
+        `coverages`, and `plot_coverage` draws it over the level.
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
     executor : a number of processes to start, or anything with `submit`: each estimator is fitted and scored
@@ -77,6 +80,7 @@ def compare(
     True
     """
     sets, level = _checked_samples(samples), between_0_and_1(level, "level")
+    further = checked_levels(levels)
     if not is_whole(folds, 2):
         raise ValueError(f"folds must be an integer, 2 or more, but it is {shown(folds)}.")
     largest = max(sets, key=lambda own: own.n_evaluations)
@@ -85,7 +89,11 @@ def compare(
         raise ValueError("theta is for comparisons with the truth: pass truth as well, or omit theta.")
     known = None if truth is None else KnownTruth(truth, theta, sets)
     with opened(executor) as pool:
-        tasks = [task for own in sets for task in _tasks(own, estimators, known, int(folds), level, pool is not None)]
+        tasks = [
+            task
+            for own in sets
+            for task in _tasks(own, estimators, known, int(folds), (level, *further), pool is not None)
+        ]
         instead = "Pass estimators, samples and a truth without lambdas"
         rows_of = _rows if pool is None else _rows_by_worker
         results = call_each(rows_of, tasks, pool, "an estimator, its samples or the truth", instead)
@@ -95,7 +103,7 @@ def compare(
         rows += [row for output in zip(*tables, strict=True) for row in output]
     pairs = [(task.name, finding) for task, (_, several) in zip(tasks, results, strict=True) for finding in several]
     warn_of(_first_of_each_kind(pairs))
-    return Comparison(tuple(rows), level)
+    return Comparison(tuple(rows), level, further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +122,15 @@ def _tasks(
     estimators: Mapping[str, HasFit],
     known: KnownTruth | None,
     folds: int,
-    level: float,
+    levels: tuple[float, ...],
     to_send: bool,
 ) -> list[_Task]:
     """The tasks of all estimators on these samples. to_send: whether they go to other processes."""
     if known is None:
-        left_out = _left_out(samples, folds, level)
+        left_out = _left_out(samples, folds, levels)
         return [_Task(name, estimator, samples, left_out(estimator), "loo") for name, estimator in estimators.items()]
     references = known.references(samples)
-    score = partial(score_against_truth, evaluated(references) if to_send else references, samples.C or 1, level)
+    score = partial(score_against_truth, evaluated(references) if to_send else references, samples.C or 1, levels)
     return [_Task(name, estimator, samples, score, "rmse") for name, estimator in estimators.items()]
 
 
@@ -164,7 +172,8 @@ def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
             output=_output(samples, c),
             evaluations=samples.n_evaluations,
             **{"rmse": nan, "loo": nan, task.error: float(scores.error[c])},
-            coverage=float(scores.coverage[c]),
+            coverage=float(scores.coverage[0, c]),
+            coverages=tuple(scores.coverage[1:, c].tolist()),
             width=float(scores.width[c]),
             seconds=seconds,
             note="; ".join(filter(None, [scores.note, failed, warned])),
@@ -181,7 +190,7 @@ def _output(samples: Samples, c: int) -> int | str | None:
     return samples.names.f[c] if samples.names.are_given("f") else c
 
 
-def _left_out(samples: Samples, folds: int, level: float) -> Callable[[HasFit], Score]:
+def _left_out(samples: Samples, folds: int, levels: tuple[float, ...]) -> Callable[[HasFit], Score]:
     """The score of an estimator at left-out thetas, against the Bayesian quadrature of stage 1 there."""
     if samples.design == "adaptive" and few_points_each(samples, samples.counts):
         note = "no leave-one-out error: points were chosen by a rule, and are too few to compare with at each theta"
@@ -192,7 +201,7 @@ def _left_out(samples: Samples, folds: int, level: float) -> Callable[[HasFit], 
         note = f"no leave-one-out error, because stage 1 has no estimates to compare with: {reason(error)}"
         return lambda estimator: partial(no_scores, note, samples.C or 1)
     stage1 = columns["mean"], columns["variance"]
-    return lambda estimator: partial(score_left_out, samples, *stage1, folds, level, estimator)
+    return lambda estimator: partial(score_left_out, samples, *stage1, folds, levels, estimator)
 
 
 def _checked_samples(samples: Any) -> list[Samples]:

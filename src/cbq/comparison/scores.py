@@ -33,8 +33,9 @@ class HasFit(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """For each output: the root mean squared error, the coverage and the mean width of intervals, (C,) each.
+    """For each output: the root mean squared error, and the mean width of intervals of the first level, (C,) each.
 
+    coverage: (L, C), the share inside the intervals of each level; (1, C) where it is unknown.
     observed_only: whether the fit predicts, and is scored, only at the observed thetas.
     """
 
@@ -48,7 +49,7 @@ class Scores:
     def unknown(cls, C: int, note: str) -> Scores:
         """NaN for every output."""
         blank = np.full(C, np.nan)
-        return cls(blank, blank, blank, note)
+        return cls(blank, blank[None], blank, note)
 
 
 class KnownTruth:
@@ -144,7 +145,7 @@ def no_scores(note: str, C: int, fit: Fit) -> Scores:
     return Scores.unknown(C, note)
 
 
-def score_against_truth(references: References, C: int, level: float, fit: Fit) -> Scores:
+def score_against_truth(references: References, C: int, levels: Sequence[float], fit: Fit) -> Scores:
     """Scores of a fit against the first reference at whose thetas it predicts."""
     refusal: str | None = None
     for theta, truth in (reference() for reference in references):
@@ -153,8 +154,9 @@ def score_against_truth(references: References, C: int, level: float, fit: Fit) 
         except REFUSALS as error:
             refusal = refusal or reason(error)
             continue
-        low, high, no_intervals = _interval(fit, theta, C, level)
-        inside = _share((low <= truth) & (truth <= high), high - low)
+        ends = [_interval(fit, theta, C, level) for level in levels]
+        inside = np.stack([_share((a <= truth) & (truth <= b), b - a) for a, b, _ in ends])
+        low, high, no_intervals = ends[0]
         elsewhere = None if refusal is None else "scored at the observed thetas, because it does not predict elsewhere"
         note = "; ".join(filter(None, [elsewhere, no_intervals]))
         return Scores(_rms(mean - truth), inside, np.mean(high - low, axis=0), note, refusal is not None)
@@ -162,7 +164,13 @@ def score_against_truth(references: References, C: int, level: float, fit: Fit) 
 
 
 def score_left_out(
-    samples: Samples, estimates: Array, variance: Array, folds: int, level: float, estimator: HasFit, fit: Fit
+    samples: Samples,
+    estimates: Array,
+    variance: Array,
+    folds: int,
+    levels: Sequence[float],
+    estimator: HasFit,
+    fit: Fit,
 ) -> Scores:
     """Scores of an estimator, fitted again, at left-out thetas, against estimates from their own points.
 
@@ -183,7 +191,7 @@ def score_left_out(
         try:
             fit = fit_checked(estimator, samples.select(~left_out))
             mean[left_out] = _columns(fit.predict(theta), C)
-            low, high, no_intervals = _interval(fit, theta, C, level)
+            low, high, no_intervals = _interval(fit, theta, C, levels[0])
             if no_intervals is None:
                 std[left_out] = _columns(fit.predict(theta, return_std=True)[1], C)
                 width[left_out] = high - low
@@ -191,8 +199,8 @@ def score_left_out(
             return Scores.unknown(C, f"no leave-one-out error: {reason(error)}")
         note = note or no_intervals
     difference = mean - estimates
-    half_width = ndtri(0.5 * (1 + level)) * np.sqrt(std**2 + variance)
-    inside = _share(np.abs(difference) <= half_width, width)
+    reaches = ndtri(0.5 * (1 + np.asarray(levels)))[:, None, None] * np.sqrt(std**2 + variance)
+    inside = np.stack([_share(np.abs(difference) <= reach, width) for reach in reaches])
     return Scores(_rms(difference), inside, np.mean(width, axis=0), note or "")
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cbq.common import between_0_and_1, short, shown
-from cbq.report import Column, RowTable, in_text
+import numpy as np
+
+from cbq.common import between_0_and_1, finite, short, shown
+from cbq.report import NO_COLUMN, Column, RowTable, in_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +26,7 @@ class ComparisonRow:
     loo : without a truth, the root mean squared difference from estimates at left-out thetas.
     coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
     seconds : the time of the fit, without predictions.
+    coverages : the shares at the further `levels` of the comparison; empty if none are known.
     note : the reason for missing or unusual numbers.
 
     Examples
@@ -45,6 +48,7 @@ class ComparisonRow:
     width: float = field(metadata=in_text(3))
     seconds: float = field(metadata=in_text(3))
     note: str
+    coverages: tuple[float, ...] = field(default=(), metadata=NO_COLUMN)
 
     @property
     def error(self) -> float:
@@ -57,7 +61,7 @@ class Comparison(RowTable):
     """Estimators side by side. Immutable; it prints as a table, and `a + b` contains the rows of both.
 
     rows : one for each set of samples, output and estimator, in this order.
-    level : the level of the intervals.
+    level : the level of the intervals. levels : the further levels of the rows' `coverages`.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Comparison(RowTable):
 
     rows: tuple[ComparisonRow, ...]
     level: float = 0.95
+    levels: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, list | tuple) or not all(isinstance(row, ComparisonRow) for row in self.rows):
@@ -77,6 +82,7 @@ class Comparison(RowTable):
             raise ValueError("a comparison needs at least one row, but rows is empty.")
         object.__setattr__(self, "rows", tuple(self.rows))
         between_0_and_1(self.level, "level")
+        object.__setattr__(self, "levels", checked_levels(self.levels))
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Figure:
         """A figure of errors and seconds; see `cbq.comparison.figures.plot_comparison`."""
@@ -84,15 +90,37 @@ class Comparison(RowTable):
 
         return plot_comparison(self, ax, title=title)
 
+    def plot_coverage(self, ax: Any = None, *, title: str | None = None) -> Figure:
+        """A figure of the coverage of intervals over their level; on the diagonal they hold as often as their level.
+
+        Above it intervals are too wide, and below it too narrow. Lines are means over samples of the same estimator.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> samples = problem.collect(T=12, N=20, rng=0)
+        >>> found = cbq.compare(samples, cbq.CBQ(), truth=problem, levels=[0.25, 0.5, 0.75])
+        >>> len(found.rows[0].coverages), len(found.plot_coverage().axes)
+        (3, 1)
+        """
+        from cbq.comparison.figures import plot_coverage
+
+        return plot_coverage(self, ax, title=title)
+
     def __add__(self, other: Comparison) -> Comparison:
         if not isinstance(other, Comparison):
             return NotImplemented
+        if other.levels != self.levels:
+            raise ValueError(
+                f"comparisons with levels {self.levels} and {other.levels} cannot be added: compare with the same "
+                f"levels."
+            )
         if other.level != self.level:
             raise ValueError(
                 f"comparisons with intervals of level {self.level:.4g} and {other.level:.4g} cannot be added: compare "
                 f"with the same level."
             )
-        return Comparison(self.rows + other.rows, self.level)
+        return Comparison(self.rows + other.rows, self.level, self.levels)
 
     def _in_text(self) -> Iterator[Column]:
         best = _best(self.rows)
@@ -108,6 +136,14 @@ class Comparison(RowTable):
         if _best(self.rows):
             legend.append("*: the smallest error")
         return f"{'; '.join(legend)}."
+
+
+def checked_levels(levels: Any) -> tuple[float, ...]:
+    """Levels as distinct increasing numbers."""
+    given = finite(levels, "levels")
+    if given.ndim != 1 or np.any(given <= 0) or np.any(given >= 1):
+        raise ValueError(f"levels must be numbers between 0 and 1, such as (0.5, 0.8), but it is {shown(levels)}.")
+    return tuple(sorted(set(given.tolist())))
 
 
 def _best(rows: Sequence[ComparisonRow]) -> set[int]:

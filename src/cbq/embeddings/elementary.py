@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import erf, erfc, erfcx, gammainc, ndtr
 
 from cbq.common import Array
-from cbq.embeddings.composite import by_coordinates
+from cbq.embeddings.composite import ScaleMixture, by_coordinates
 from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS
 from cbq.kernels import RBF, Matern
@@ -91,8 +91,11 @@ class MaternUniform(Embedding):
 @register(RBF, Uniform)
 @register(Matern, Uniform)
 def uniform(kernel: RBF | Matern, measure: Uniform) -> Embedding:
-    """Formula on the line; in more dimensions a product of RBF formulas, for a Matern kernel in a scale mixture."""
-    if measure.dim > 1:
+    """Formula on the line; in more dimensions a product of RBF formulas, for a Matern kernel in a scale mixture.
+
+    A Matern kernel of another order than 1/2, 3/2 and 5/2 is such a mixture on the line, too.
+    """
+    if measure.dim > 1 or (isinstance(kernel, Matern) and not kernel.coefficients):
         return by_coordinates(kernel, measure)
     return RBFUniform(kernel, measure) if isinstance(kernel, RBF) else MaternUniform(kernel, measure)
 
@@ -135,7 +138,6 @@ class RBFExponential(_UnderExponential):
         return np.asarray(np.sqrt(np.pi / 2) * rate * ell * np.where(c < 0, left, right))
 
 
-@register(Matern, Exponential)
 class MaternExponential(_UnderExponential):
     """Formula.
 
@@ -174,3 +176,9 @@ def _left(j: int, p: Array, q: Array) -> Array:
         closed = (1 - i * closed) / large
     falling = np.where(t < 4, falling, closed)
     return np.asarray(np.exp(-np.minimum(p, q)) * np.where(p > q, rising, falling))
+
+
+@register(Matern, Exponential)
+def matern_exponential(kernel: Matern, measure: Exponential) -> Embedding:
+    """Formula for orders 1/2, 3/2 and 5/2; scale mixture of RBF formulas otherwise."""
+    return MaternExponential(kernel, measure) if kernel.coefficients else ScaleMixture(kernel, measure)

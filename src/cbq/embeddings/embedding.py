@@ -181,12 +181,13 @@ class Pair(NamedTuple):
 def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]:
     """Register a rule for a kernel type and one or more measure types, and for types derived from them.
 
-    A rule is a subclass of `Embedding`, or a function of (kernel, measure) that returns an embedding or raises
-    `NoEmbedding` with the reason. `available_pairs` shows the first line of its docstring.
+    A rule is a function of (kernel, measure) that returns an embedding, such as a `FunctionEmbedding`, or raises
+    `NoEmbedding` with the reason; or a subclass of `Embedding`. `available_pairs` shows the first line of its
+    docstring.
 
         @cbq.embeddings.register(MyKernel, cbq.measures.Gaussian)
-        class MyEmbedding(cbq.embeddings.Embedding):
-            def _mean(self, x): ...
+        def my_rule(kernel, measure):
+            return cbq.embeddings.FunctionEmbedding(kernel, measure, mean=..., variance=...)
 
     Examples
     --------

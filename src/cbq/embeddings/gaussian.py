@@ -166,5 +166,6 @@ _THIRD_RATIO = np.array(chebyshev.cheb2poly(chebyshev.chebfit(_NODES, _third_rat
 
 @register(Matern, Gaussian)
 def matern_gaussian(kernel: Matern, measure: Gaussian) -> Embedding:
-    """Formula on the line; scale mixture of RBF formulas in more dimensions."""
-    return MaternGaussian(kernel, measure) if measure.dim == 1 else ScaleMixture(kernel, measure)
+    """Formula on the line for orders 1/2, 3/2 and 5/2; scale mixture of RBF formulas otherwise."""
+    has_formula = measure.dim == 1 and kernel.coefficients
+    return MaternGaussian(kernel, measure) if has_formula else ScaleMixture(kernel, measure)

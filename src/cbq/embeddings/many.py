@@ -303,7 +303,8 @@ def line_for(
 
     In several dimensions, rules for the independent coordinates whose embeddings would use one; None if there are none.
 
-    coarse: use few panels if they cover the measures; enough for variances, which are exact for the rule's measures.
+    coarse: use few panels if they cover the measures; enough for variances, which are exact for the rule's measures,
+        and to compare kernels.
     x: (n, d), the points of the process: the roughest kernels bend there, so their panels end there.
     """
     measures = together(measures)

@@ -10,12 +10,13 @@ import numpy as np
 from cbq.common import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding
 from cbq.kernels import Kernel
-from cbq.measures import Measure, Unnormalised
+from cbq.measures import Empirical, Measure, Unnormalised
 
 REACH = 9.0  # in normal coordinates: the mass beyond is 2e-19
 # distances from the kink of the kernel at which the line is split, so that no peak wider than 1e-6 is missed
 SPLITS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0])
 TOLERANCE = {1: 1e-12, 2: 1e-8, 3: 1e-6}  # by dimension, relative
+MEAN_TOLERANCE = {1: 1e-10, 2: 1e-8, 3: 1e-6}  # of functions that may have kinks
 BLOCK = 32  # points at a time on the line: each adds panels for all points
 MAX_HALVINGS = 40  # of a panel on the line
 ABSOLUTE_TOLERANCE = 1e-14  # in two and three dimensions
@@ -57,6 +58,15 @@ class Quadrature(Embedding):
                 f"only: use a kernel with a closed form, such as RBF, or TensorProduct on independent coordinates."
             )
         return _integrate(lambda y: self._mean(y)[..., None], other, np.empty(0), 100 * TOLERANCE[1])[..., 0]
+
+
+def mean_under(fn: Function, measure: Measure) -> Array:
+    """E fn(X), X ~ measure, for fn from points (m, d) to (m, C): shape (C,). Sums over atoms, otherwise adaptive."""
+    if isinstance(measure, Empirical):
+        return np.asarray(measure.weights @ fn(measure.points))
+    if measure.has_atoms or isinstance(measure, Unnormalised) or measure.dim not in TOLERANCE:
+        raise NoEmbedding(f"quadrature takes up to {max(TOLERANCE)} dimensions and a transport, not {measure!r}.")
+    return _integrate(fn, measure, np.empty((0, measure.dim)), MEAN_TOLERANCE[measure.dim])
 
 
 def _integrate(fn: Function, measure: Measure, kinks: Array, tolerance: float) -> Array:

@@ -15,6 +15,7 @@ from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,
     Wanted,
+    WantedBest,
     WantedValues,
     Wish,
     between_steepest,
@@ -22,8 +23,11 @@ from cbq.estimators.multioutput.suggestion import (
     rough_kernels,
     with_tails,
 )
+from cbq.estimators.prior_mean import PriorMean, PriorMeanFit
+from cbq.estimators.single import BQ, Integral
 
 __all__ = [
+    "BQ",
     "CBQ",
     "KLSMC",
     "LSMC",
@@ -32,6 +36,7 @@ __all__ = [
     "CBQFit",
     "ImportanceSampling",
     "ImportanceSamplingFit",
+    "Integral",
     "KLSMCFit",
     "KroneckerFit",
     "LSMCFit",
@@ -42,4 +47,6 @@ __all__ = [
     "MonteCarlo",
     "MonteCarloFit",
     "PaperCBQ",
+    "PriorMean",
+    "PriorMeanFit",
 ]

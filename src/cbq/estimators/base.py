@@ -181,9 +181,9 @@ def require_several_values(samples: Samples) -> None:
         )
 
 
-def check_kernels(estimator: Any, *, lists: bool = False) -> None:
-    """Raise unless kernel_x and kernel_theta are kernels or "auto"; lists: or lists of kernels."""
-    for name in ("kernel_x", "kernel_theta"):
+def check_kernels(estimator: Any, *, lists: bool = False, names: Sequence[str] = ("kernel_x", "kernel_theta")) -> None:
+    """Raise unless the options with these names are kernels or "auto"; lists: or lists of kernels."""
+    for name in names:
         given = getattr(estimator, name)
         several = lists and isinstance(given, list | tuple) and len(given) > 0
         if is_auto(given) or all(isinstance(each, Kernel) for each in (given if several else [given])):

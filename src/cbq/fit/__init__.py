@@ -2,9 +2,10 @@
 
 from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
+from cbq.fit.best import BestTheta, Contest
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.emulator import Emulator
+from cbq.fit.emulator import CorrelatedValues, Emulator, whitening
 from cbq.fit.findings import (
     Finding,
     FitWarning,
@@ -14,12 +15,13 @@ from cbq.fit.findings import (
     few_thetas,
     for_some,
     shared_design,
+    unlearnt_over_theta,
     warn_of,
 )
 from cbq.fit.heavy_tails import HEAVY_SHARE, has_long_tails, outer_share, outermost_sets, tails
 from cbq.fit.importance import Proposal, RareEventSampling, WeightedPoints
 from cbq.fit.mixtures import Marginals
-from cbq.fit.outcome import Outcome, OutcomeOptions, Triple, points_of, sobol_sequences
+from cbq.fit.outcome import Outcome, OutcomeOptions, Triple, points_of, sobol_blocks
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.report import FitReport
 from cbq.fit.summary import (

@@ -1,6 +1,5 @@
-"""Around an answer at theta: the warning of thetas beyond the observed ones, the index of pandas, the truth.
-
-Nothing here imports pandas before a table arrives.
+"""Around an answer at theta: the warning of thetas beyond the observed ones, results in the library of
+a table of thetas, the truth.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, called, finite, squarable
+from cbq.common import Array, called, finite, frame_like, gathered, squarable
 from cbq.fit.findings import warn_of
 from cbq.samples import Names
 
@@ -29,8 +28,12 @@ def warning_beyond(method: Method) -> Method:
 
     @wraps(method)
     def answer_and_warn(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        if arguments:
+            arguments = gathered(arguments[0]), *arguments[1:]
+        elif "theta" in named:
+            named["theta"] = gathered(named["theta"])
         found = method(fit._quiet, *arguments, **named)
-        theta = named.get("theta", arguments[0] if arguments else None)
+        theta = _theta(arguments, named)
         if theta is not None and not fit._is_quiet:
             warn_of(fit._beyond_findings(fit._thetas(theta)))
         return found
@@ -38,37 +41,34 @@ def warning_beyond(method: Method) -> Method:
     return cast(Method, answer_and_warn)
 
 
-def is_pandas(value: Any) -> bool:
-    """Whether it is a Series or a DataFrame of pandas."""
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "index") and hasattr(value, "iloc")
-
-
-def keeping_index(method: Method) -> Method:
-    """A method of a fit that answers at theta, in pandas with the index of theta if it is of pandas."""
+def in_kind(method: Method) -> Method:
+    """A method of a fit whose answers at a table of thetas are in the library of the table, with its index."""
 
     @wraps(method)
     def answer(fit: Fit, *arguments: Any, **named: Any) -> Any:
-        found = method(fit, *arguments, **named)
-        theta: Any = named.get("theta", arguments[0] if arguments else None)
-        return _indexed(found, theta.index, fit) if is_pandas(theta) else found
+        return _in_kind(method(fit, *arguments, **named), _theta(arguments, named), fit)
 
     return cast(Method, answer)
 
 
-def _indexed(found: Any, index: Any, fit: Fit) -> Any:
-    """Answers (M,), (M, C), or (M, M) between thetas, as tables; a table with this index."""
-    import pandas as pd  # type: ignore[import-untyped]
+def _theta(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return named.get("theta", arguments[0] if arguments else None)
 
+
+def _in_kind(found: Any, theta: Any, fit: Fit) -> Any:
+    """Answers (M,), (M, C), or between thetas (M, M), in the library of theta."""
     if isinstance(found, tuple):
-        return tuple(_indexed(each, index, fit) for each in found)
-    if isinstance(found, pd.DataFrame):
-        return found.set_axis(index, axis=0)
-    values: npt.NDArray[np.float64] = found
-    if values.ndim == 1:
-        return pd.Series(values, index, name=fit.names.f[0])
-    if values.ndim == 2:
-        return pd.DataFrame(values, index, index if fit.C is None else list(fit.names.f))
-    return values
+        return tuple(_in_kind(each, theta, fit) for each in found)
+    names = fit.names.f
+    if found.ndim == 1:
+        table = frame_like(theta, {names[0]: found})
+        return found if table is None else table[names[0]]
+    if found.ndim == 2 and fit.C is not None:
+        table = frame_like(theta, dict(zip(names, found.T, strict=True)))
+        return found if table is None else table
+    if found.ndim == 2 and hasattr(theta, "iloc"):  # thetas of pandas have labels, also for columns
+        return frame_like(theta, dict(enumerate(found.T))).set_axis(theta.index, axis=1)
+    return found
 
 
 def true_values(truth: Truth, thetas: Array, outputs: list[int], names: Names, *, given: bool) -> Array:

@@ -16,6 +16,7 @@ from cbq.common import (
     Booleans,
     Immutable,
     Progress,
+    RNGLike,
     as_progress,
     between_0_and_1,
     count,
@@ -31,7 +32,7 @@ from cbq.common import (
     squarable,
     text,
 )
-from cbq.fit.answers import keeping_index, r_squared, warning_beyond
+from cbq.fit.answers import in_kind, r_squared, warning_beyond
 from cbq.fit.emulator import Emulator
 from cbq.fit.findings import (
     Finding,
@@ -49,12 +50,13 @@ from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.summary import Summary, fit_html
 from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
-from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, thetas_in
+from cbq.report import Table
+from cbq.samples import Failures, Family, FamilyNeeded, Names, Samples, by_theta, dataset_at, thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cbq.fit.best import Best, Constraints
+    from cbq.fit.best import BestTheta, Constraints
     from cbq.fit.diagnostics import Diagnostic
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
@@ -267,7 +269,7 @@ class Fit(Immutable, ABC):
         return np.eye(self.C or 1)
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def predict(
         self,
         theta: npt.ArrayLike,
@@ -283,8 +285,9 @@ class Fit(Immutable, ABC):
         progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
 
         Thetas in a table with named columns, as of pandas, polars or pyarrow, or a mapping, are found by their names.
-        Results at thetas in a pandas DataFrame, or in a Series for p = 1, are a Series or a DataFrame with the same
-        index, here and in `interval`, `band` and `to_frame`.
+        Results at thetas in a data frame, or in a series for p = 1, are a series or a data frame of the same library,
+        and of pandas with the same index, here and in `interval`, `band` and `to_frame`. The rows of a relation of
+        DuckDB, or of a lazy frame, are gathered first, and results are in memory: in Arrow for DuckDB.
 
         Examples
         --------
@@ -313,7 +316,7 @@ class Fit(Immutable, ABC):
         return self._bounded(mean), np.sqrt(variance)
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
 
@@ -331,9 +334,9 @@ class Fit(Immutable, ABC):
         return low, high
 
     @warning_beyond
-    @keeping_index
+    @in_kind
     def band(
-        self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
+        self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: RNGLike = 0
     ) -> tuple[Array, Array]:
         """The ends of a band that holds I at all thetas at once with probability `level`, each (M,) or (M, C).
 
@@ -413,7 +416,7 @@ class Fit(Immutable, ABC):
         self,
         theta: npt.ArrayLike,
         size: int,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         *,
         antithetic: bool = ...,
         gradient: Literal[False] = ...,
@@ -424,7 +427,7 @@ class Fit(Immutable, ABC):
         self,
         theta: npt.ArrayLike,
         size: int,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         *,
         antithetic: bool = ...,
         gradient: Literal[True],
@@ -435,7 +438,7 @@ class Fit(Immutable, ABC):
         self,
         theta: npt.ArrayLike,
         size: int,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         *,
         antithetic: bool = False,
         gradient: bool = False,
@@ -478,10 +481,10 @@ class Fit(Immutable, ABC):
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
     @warning_beyond
-    @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95, *, gradient: bool = False) -> Any:
-        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
+        """A data frame with a row per theta: the theta, mean, std and the ends of the interval.
 
+        theta : a table of thetas is answered in its own library, and an array in pandas.
         gradient : also the slopes along each coordinate, such as `d value / d spot`, with the ends of their intervals.
 
         Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
@@ -502,7 +505,27 @@ class Fit(Immutable, ABC):
             from cbq.fit.slopes import slope_columns
 
             table |= slope_columns(self, thetas, level)
-        return data_frame(table | self._marks(thetas))
+        return data_frame(table | self._marks(thetas), like=theta)
+
+    @warning_beyond
+    def to_dataset(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
+        """An xarray Dataset of mean, std, lower and upper, with theta, and the outputs if f has any, as coordinates.
+
+        theta : (M, p), by default the observed thetas. For p = 1, it is the axis that the results can be selected by.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> found = fit.to_dataset([90.0, 100.0])
+        >>> list(found), found["mean"].sel(theta=100.0).shape
+        (['mean', 'std', 'lower', 'upper'], ())
+        """
+        thetas = self.theta if theta is None else self._thetas(theta)
+        mean, std = self.predict(thetas, return_std=True)
+        low, high = self.interval(thetas, level)
+        quantities = {"mean": mean, "std": std, "lower": low, "upper": high}
+        return dataset_at(thetas, quantities, self.names, level=float(level), estimator=type(self).__name__)
 
     def score(self, theta: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         """R^2, the share of the variance of I over these thetas that the mean of the fit explains: 1 at the best.
@@ -554,7 +577,7 @@ class Fit(Immutable, ABC):
             marks["beyond"] = found
         return marks
 
-    def suggest(self, n: int, prior: Any = None, *, rng: np.random.Generator | int = 0) -> Suggestion:
+    def suggest(self, n: int, prior: Any = None, *, rng: RNGLike = 0) -> Suggestion:
         """Where n further runs of f would help most, chosen jointly, so that I is known better over theta.
 
         n : at most 1000 for `MOBQ`, whose cost grows with its third power; of more, make some first and fit again.
@@ -589,16 +612,17 @@ class Fit(Immutable, ABC):
         epsilon: float | None = None,
         level: float = 0.95,
         size: int = 2000,
-        rng: np.random.Generator | int = 0,
-    ) -> Best:
+        rng: RNGLike = 0,
+    ) -> BestTheta:
         """The theta at which I is largest, with the probability that it is, and the thetas that may be best instead.
 
-        prior_or_bounds : where to look: in the central 99% of a measure of theta, or in the ends (p, 2) of a box; by
-            default in the region of the observed thetas.
+        prior_or_bounds : where to look: in the central 99% of a measure of theta, at all points of a discrete one, or
+            in the ends (p, 2) of a box; by default in the region of the observed thetas.
         among : thetas (M, p) to choose from instead.
         maximize : False for the smallest I.
-        subject_to : limits of outputs, as {"cost": (None, 100.0)}, which theta keeps with probability `level`; or a
-            function of thetas (M, p) that returns which are allowed, as one of `fit.outcome(theta).sf(beds)`.
+        subject_to : limits of outputs, as {"cost": (None, 100.0)}, or of probabilities, quantiles and standard
+            deviations of f, as {cbq.Probability(above=beds): (None, 0.05)}, which theta keeps with probability `level`;
+            or a function of thetas (M, p) that returns which are allowed.
         output : the output to choose by, its index or its name, where f has several.
         epsilon : how far from the best is good enough (default: 1% of the range of I).
         level : of the interval of I, of the set of thetas that may be best, and of the constraints.
@@ -617,11 +641,11 @@ class Fit(Immutable, ABC):
         return find_best(
             self,
             prior_or_bounds,
+            epsilon,
             among=among,
             maximize=maximize,
             subject_to=subject_to,
             output=output,
-            epsilon=epsilon,
             level=level,
             size=size,
             rng=rng,
@@ -650,13 +674,13 @@ class Fit(Immutable, ABC):
         *,
         size: int | None = None,
         of: Of = "run",
-        rng: np.random.Generator | int = 0,
+        rng: RNGLike = 0,
         options: OutcomeOptions = OPTIONS,
         progress: Progress = False,
     ) -> Outcome:
         """The distribution of f(X, theta), X ~ P_theta, at thetas (M, p): probabilities, quantiles, spread, shortfall.
 
-        size : number of points of each measure, from Sobol sequences; of a discrete measure, all atoms count. By
+        size : number of points of each measure, from a Sobol sequence; of a discrete measure, all atoms count. By
             default 2**15, and fewer, down to 2**12, at more than 8 thetas. For a probability of 1e-4, take 2**18.
         of : "run", the outcome of one run, noise included, or "mean", the mean of f at x; the same unless f is random.
         rng : a generator or a seed, of the points and of the draws of f from which intervals follow.
@@ -704,6 +728,7 @@ class Fit(Immutable, ABC):
         level: float = 0.95,
         title: str | None = None,
         repeat: str | None = None,
+        more: Sequence[Table] = (),
     ) -> None:
         """Write a self-contained HTML report: the question, the answer with sliders that read I, the choices and their
         reasons, checks, warnings, and how to repeat it.
@@ -713,6 +738,7 @@ class Fit(Immutable, ABC):
         prior : the distribution of theta: the report covers its central range, of 99%.
         truth : the true I, a function of theta (M, p), to compare with.
         level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
+        more : further results, such as of `cbq.sensitivity`, each with its figure and table in a section of its own.
 
         Examples
         --------
@@ -725,10 +751,11 @@ class Fit(Immutable, ABC):
         ...     pathlib.Path(folder, "report.html").read_text()[:15]
         '<!DOCTYPE html>'
         """
-        from cbq.fit.report import FitReport
+        from cbq.fit.report import FitReport, checked_tables
 
         name = file_name(path, "path")
-        FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
+        sections = [each._section for each in checked_tables(more)]
+        FitReport.asked(self, samples, prior, truth, level, title, repeat, more=sections).page.write(name)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """Checks of the fit by leaving out parts of the data."""

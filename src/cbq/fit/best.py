@@ -7,31 +7,49 @@ be best: a candidate whose interval lies below another's is not the optimum of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
-from cbq.common import Array, Booleans, between_0_and_1, count, finite, flag, generator, is_number, is_whole, shown
+from cbq.common import (
+    Array,
+    Booleans,
+    Integers,
+    RNGLike,
+    between_0_and_1,
+    count,
+    finite,
+    flag,
+    generator,
+    is_number,
+    is_whole,
+    shown,
+)
 from cbq.fit.findings import warn_of
 from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
-from cbq.measures import Measure
+from cbq.measures import Empirical, Measure
 from cbq.report import ArrayTable
 from cbq.samples import Names, by_theta
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
+    from cbq.fit.outcome import Outcome
 
-Constraints = Mapping[str, tuple[float | None, float | None]] | Callable[[Array], npt.ArrayLike]
+Limited = tuple[float | None, float | None]
+Constraints = Mapping[Any, Limited] | Callable[[Array], npt.ArrayLike]
 
 NEAR = 0.01  # the default epsilon, relative to the range of the mean
+SPREAD = 512  # candidates all over a region
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Best(ArrayTable):
+class BestTheta(ArrayTable):
     """The theta with the best I, and the thetas that may be best: a row for each, the likeliest first.
 
     theta : (p,), with the best mean among those that satisfy the constraints with probability `level`.
@@ -69,77 +87,134 @@ class Best(ArrayTable):
     def __repr__(self) -> str:
         at, ends = self.names.at("theta", self.theta), f"{self.interval[0]:.5g} to {self.interval[1]:.5g}"
         return (
-            f"Best({at}, value={self.value:.5g}, {ends} with probability {self.level:g}; within {self.epsilon:.3g} of "
-            f"the best with probability {self.probability:.3g}; expected regret {self.expected_regret:.3g}; "
-            f"as good may be {self.names.ranges('theta', self.credible_set)})"
+            f"BestTheta({at}, value={self.value:.5g}, {ends} with probability {self.level:g}; within "
+            f"{self.epsilon:.3g} of the best with probability {self.probability:.3g}; expected regret "
+            f"{self.expected_regret:.3g}; as good may be {self.names.ranges('theta', self.credible_set)})"
         )
 
 
-def find_best(
-    fit: Fit,
-    prior_or_bounds: Any,
-    *,
-    among: Any,
-    maximize: bool,
-    subject_to: Constraints | None,
-    output: int | str | None,
-    epsilon: float | None,
-    level: float,
-    size: int,
-    rng: np.random.Generator | int,
-) -> Best:
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Candidates for the best theta, and joint draws of I there; larger is better.
+
+    theta : (M, p). sign : -1 if small values of I are wanted. mean : (M,). draws : (S, M). feasible : (S, M), whether
+    each draw keeps the constraints there. level : the probability with which a chosen theta keeps them.
+    """
+
+    fit: Fit
+    c: int  # the output to choose by
+    sign: float
+    level: float
+    theta: Array
+    mean: Array
+    draws: Array
+    feasible: Booleans
+
+    @classmethod
+    def of(
+        cls,
+        fit: Fit,
+        prior_or_bounds: Any,
+        *,
+        among: Any,
+        maximize: bool,
+        subject_to: Constraints | None,
+        output: int | str | None,
+        level: float,
+        size: int,
+        rng: RNGLike,
+        spread: int = SPREAD,
+    ) -> Contest:
+        """From the arguments of `Fit.best`. spread : the number of candidates all over a region."""
+        fit, sign, level = fit._quiet, 1.0 if flag(maximize, "maximize") else -1.0, between_0_and_1(level, "level")
+        c, rng, size = _output(fit, output), generator(rng), count(size, "size")
+        if size < 2:
+            raise ValueError(f"size must be a number of draws, 2 or more, but it is {shown(size)}.")
+        limits = Limits.of(fit, subject_to)
+        if among is not None and prior_or_bounds is not None:
+            raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
+        among = _atoms(prior_or_bounds, fit.p) if among is None else among
+        if among is not None:
+            theta = np.unique(fit._thetas(among), axis=0)
+            mean = sign * _of(fit.predict(theta), c)
+        else:
+            theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng, spread=spread)
+        values = fit.sample(theta, size, rng)
+        every = np.asarray(values[..., None] if fit.C is None else values)
+        return cls(fit, c, sign, level, theta, mean, sign * every[..., c], limits.kept(fit, theta, every, level, rng))
+
+    @cached_property
+    def sure(self) -> Array:
+        """The probability (M,) that each theta keeps the constraints."""
+        return np.asarray(np.mean(self.feasible, axis=0))
+
+    @cached_property
+    def chosen(self) -> int:
+        """The best by the mean, of those that keep the constraints with probability `level`; else the likeliest to."""
+        allowed = self.sure >= self.level
+        return int(np.argmax(np.where(allowed, self.mean, -np.inf) if np.any(allowed) else self.sure))
+
+    @cached_property
+    def possible(self) -> Array:
+        """The draws (S, M), -inf where they do not keep the constraints."""
+        return np.where(self.feasible, self.draws, -np.inf)
+
+    @cached_property
+    def regret(self) -> Array:
+        """The loss (S,) by the chosen theta against the best one of each draw."""
+        mine = self.draws[:, self.chosen]
+        return np.asarray(np.maximum(np.max(self.possible, axis=1), mine) - mine)  # a draw may allow none
+
+    def rivals(self, n: int) -> Integers:
+        """At most n candidates: the chosen one first, and then those that are best in most draws."""
+        wins = np.bincount(np.argmax(self.possible, axis=1), minlength=len(self.theta))
+        wins[self.chosen] = len(self.draws) + 1
+        order = np.argsort(-wins, kind="stable")[:n]
+        return order[wins[order] > 0]
+
+    def require_feasible(self) -> None:
+        """Raise if no candidate keeps the constraints with probability `level`."""
+        i = self.chosen
+        if self.sure[i] < self.level:
+            raise ValueError(
+                f"no theta satisfies subject_to with probability {self.level:g}: at most {self.sure[i]:.3g}, at "
+                f"{self.fit.names.at('theta', self.theta[i])}. Relax the constraints, take more runs, or lower level."
+            )
+
+    def best(self, epsilon: float | None = None) -> BestTheta:
+        """The chosen theta, and those that may be best instead."""
+        i, mine = self.chosen, self.draws[:, [self.chosen]]
+        near = NEAR * float(np.ptp(self.mean)) if epsilon is None else float(epsilon)
+        within = np.mean(self.possible >= mine - near, axis=0)
+        within[i] = 1.0
+        order = np.lexsort((np.arange(len(within)) != i, -within))  # the chosen one first
+        order = order[within[order] >= 1 - self.level]
+        low, high = (float(_of(end, self.c)[0]) for end in self.fit.interval(self.theta[[i]], self.level))
+        return BestTheta(
+            theta=self.theta[i],
+            value=float(self.sign * self.mean[i]),
+            interval=(low, high),
+            probability=float(np.mean(self.regret <= near)),
+            epsilon=near,
+            expected_regret=float(np.mean(self.regret)),
+            feasible=float(self.sure[i]),
+            level=self.level,
+            credible_set=self.theta[order],
+            probabilities=within[order],
+            names=self.fit.names,
+        )
+
+
+def find_best(fit: Fit, prior_or_bounds: Any, epsilon: float | None, **options: Any) -> BestTheta:
     """The best theta of a fit; `Fit.best` explains the arguments."""
-    warns, fit = not fit._is_quiet, fit._quiet
-    sign, level = (1.0 if flag(maximize, "maximize") else -1.0), between_0_and_1(level, "level")
-    c, rng, size = _output(fit, output), generator(rng), count(size, "size")
-    if size < 2:
-        raise ValueError(f"size must be a number of draws, 2 or more, but it is {shown(size)}.")
     if epsilon is not None and not (is_number(epsilon) and epsilon >= 0):
         raise ValueError(f"epsilon must be a number of zero or more, in units of I, but it is {shown(epsilon)}.")
-    limits = _limits(fit, subject_to)
-    if among is not None:
-        if prior_or_bounds is not None:
-            raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
-        candidates = np.unique(fit._thetas(among), axis=0)
-        mean = sign * _of(fit.predict(candidates), c)
-    else:
-        candidates, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng)
-    allowed = _allowed(subject_to, candidates)
-    draws, feasible = _drawn(fit, candidates, c, limits, size, rng)
-    draws *= sign
-    feasible &= allowed
-    sure = np.mean(feasible, axis=0)
-    if not np.any(sure >= level):
-        i = int(np.argmax(sure))
-        raise ValueError(
-            f"no theta satisfies subject_to with probability {level:g}: at most {sure[i]:.3g}, at "
-            f"{fit.names.at('theta', candidates[i])}. Relax the constraints, take more runs, or lower level."
-        )
-    chosen = int(np.argmax(np.where(sure >= level, mean, -np.inf)))
-    near = NEAR * float(np.ptp(mean)) if epsilon is None else float(epsilon)
-    possible = np.where(feasible, draws, -np.inf)
-    top = np.maximum(np.max(possible, axis=1), draws[:, chosen])  # a draw may allow none
-    regret = top - draws[:, chosen]
-    within = np.mean(possible >= draws[:, [chosen]] - near, axis=0)
-    within[chosen] = 1.0
-    order = np.lexsort((np.arange(len(within)) != chosen, -within))  # the chosen one first
-    order = order[within[order] >= 1 - level]
-    low, high = (float(_of(end, c)[0]) for end in fit.interval(candidates[[chosen]], level))
-    if warns:
-        warn_of(fit._beyond_findings(candidates[order]))
-    return Best(
-        theta=candidates[chosen],
-        value=float(sign * mean[chosen]),
-        interval=(low, high),
-        probability=float(np.mean(regret <= near)),
-        epsilon=near,
-        expected_regret=float(np.mean(regret)),
-        feasible=float(sure[chosen]),
-        level=level,
-        credible_set=candidates[order],
-        probabilities=within[order],
-        names=fit.names,
-    )
+    contest = Contest.of(fit, prior_or_bounds, **options)
+    contest.require_feasible()
+    best = contest.best(epsilon)
+    if not fit._is_quiet:
+        warn_of(fit._beyond_findings(best.credible_set))
+    return best
 
 
 def _gathered(
@@ -149,8 +224,7 @@ def _gathered(
     c: int,
     rng: np.random.Generator,
     *,
-    spread: int = 512,
-    kept: int = 256,
+    spread: int = SPREAD,
     rounds: int = 5,
     centres: int = 16,
     narrower: float = 0.35,
@@ -160,11 +234,11 @@ def _gathered(
 
     spread: candidates all over the box. rounds: of candidates around some `centres`: the best by their means, and by
         ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
-    kept: the most promising candidates that draws are made at; as many others come with them, since a draw may have its
-        optimum elsewhere.
+    Draws are made at the most promising candidates, half as many as `spread`; as many others come with them, since a
+    draw may have its optimum elsewhere.
     """
     low, high = ends
-    p = len(low)
+    p, kept = len(low), spread // 2
     everywhere = qmc.Sobol(p, rng=rng).random(spread)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
@@ -185,23 +259,6 @@ def _gathered(
     some = rng.choice(len(candidates), min(kept, len(candidates)), replace=False)
     best = np.union1d(best, some)
     return candidates[best], means[best]
-
-
-def _drawn(
-    fit: Fit,
-    candidates: Array,
-    c: int,
-    limits: tuple[Array, Array] | None,
-    size: int,
-    rng: np.random.Generator,
-) -> tuple[Array, Booleans]:
-    """Draws (size, M) of output c at the candidates, and whether all outputs keep their limits there."""
-    values = fit.sample(candidates, size, rng)
-    every = values[..., None] if fit.C is None else values
-    feasible = np.ones(every.shape[:2], dtype=bool)
-    if limits is not None:
-        feasible = np.all((every >= limits[0]) & (every <= limits[1]), axis=-1)
-    return np.array(every[..., c]), feasible
 
 
 def _of(values: Any, c: int) -> Array:
@@ -231,7 +288,7 @@ def _ends(fit: Fit, prior_or_bounds: Any) -> Array:
     if not isinstance(prior_or_bounds, Measure) and not hasattr(prior_or_bounds, "rvs"):
         ends = finite(prior_or_bounds, "prior_or_bounds")
         if ends.shape == (fit.p, 2) and np.all(ends[:, 0] <= ends[:, 1]):
-            return ends.T
+            return _positive_ends(fit, ends.T)
         raise ValueError(
             f"prior_or_bounds must be a measure of theta or the ends (p, 2) of a box, but it is "
             f"{shown(prior_or_bounds)}."
@@ -239,36 +296,120 @@ def _ends(fit: Fit, prior_or_bounds: Any) -> Array:
     return prior_range(theta_prior(prior_or_bounds, fit.p))
 
 
-def _limits(fit: Fit, subject_to: Any) -> tuple[Array, Array] | None:
-    """The least and the largest allowed value of each output, (C,) each."""
-    if subject_to is None or callable(subject_to):
-        return None
-    if not isinstance(subject_to, Mapping):
-        raise TypeError(
-            f"subject_to must map names of outputs to (least, largest), with None for no limit, or be a function of "
-            f"thetas (M, p) that returns which are allowed, (M,); but it is {shown(subject_to)}."
-        )
-    low, high = np.full(fit.C or 1, -np.inf), np.full(fit.C or 1, np.inf)
-    for name, ends in subject_to.items():
-        c = _output(fit, name)
-        if not isinstance(ends, tuple | list) or len(ends) != 2:
-            raise ValueError(
-                f"subject_to[{name!r}] must be (least, largest), with None for no limit, but it is {shown(ends)}."
+def _positive_ends(fit: Fit, ends: Array) -> Array:
+    """The ends (2, p), above zero in coordinates whose logarithms the fit works with."""
+    low, least = ends[0], np.min(fit.theta, axis=0)
+    try:
+        fit.predict(low[None])
+    except ValueError:
+        if not np.any((low <= 0) & (least > 0)):
+            raise
+        return np.stack([np.where((low <= 0) & (least > 0), np.minimum(0.5 * least, ends[1]), low), ends[1]])
+    return ends
+
+
+class OfOutcome(Protocol):
+    """A property of the distribution of f at theta, such as `cbq.Probability(above=c)`."""
+
+    def of(self, outcome: Outcome, level: float | None) -> Any:
+        """The estimate (M,) or (M, C) and, with a level, the ends of its interval."""
+
+    def column(self, names: Names, C: int) -> int:
+        """The output of f that is meant, among C."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Constraints: the least and the largest allowed value of each output, (C,) each, and of properties of f.
+
+    allowed : a function of thetas (M, p) that returns which are allowed.
+    """
+
+    low: Array
+    high: Array
+    of_outcome: Sequence[tuple[OfOutcome, float, float]] = ()
+    allowed: Callable[[Array], npt.ArrayLike] | None = None
+
+    @classmethod
+    def of(cls, fit: Fit, subject_to: Any) -> Limits:
+        """From the argument of `Fit.best`."""
+        low, high = np.full(fit.C or 1, -np.inf), np.full(fit.C or 1, np.inf)
+        if subject_to is None or callable(subject_to):
+            return cls(low, high, (), subject_to)
+        if not isinstance(subject_to, Mapping):
+            raise TypeError(
+                f"subject_to must map names of outputs, or probabilities such as cbq.Probability(above=c), to (least, "
+                f"largest), with None for no limit, or be a function of thetas (M, p) that returns which are allowed, "
+                f"(M,); but it is {shown(subject_to)}."
             )
-        low[c], high[c] = (
+        of_outcome = list[tuple[OfOutcome, float, float]]()
+        for key, ends in subject_to.items():
+            least, largest = _ends_of(key, ends)
+            if isinstance(key, str | int):
+                c = _output(fit, key)
+                low[c], high[c] = least, largest
+            elif getattr(key, "of_outcome", False):
+                key.column(fit.names, fit.C or 1)
+                of_outcome.append((key, least, largest))
+            else:
+                raise TypeError(
+                    f"subject_to limits outputs, by name or number, or cbq.Probability, cbq.Quantile or cbq.Std, but "
+                    f"it has {shown(key)}."
+                )
+        return cls(low, high, of_outcome)
+
+    def kept(self, fit: Fit, theta: Array, draws: Array, level: float, rng: np.random.Generator) -> Booleans:
+        """Whether draws (S, M, C) of I at thetas (M, p) keep the constraints: (S, M)."""
+        found = np.all((draws >= self.low) & (draws <= self.high), axis=-1)
+        for each, least, largest in self.of_outcome:
+            # One number for all thetas: what is not known of f moves the property the same way at neighbours.
+            sure, drawn = self._sure(each, least, largest, fit, theta, level), rng.random((len(draws), 1))
+            found &= drawn < sure
+        if self.allowed is not None:
+            found &= _allowed(self.allowed, theta)
+        return np.asarray(found)
+
+    @staticmethod
+    def _sure(
+        each: OfOutcome, least: float, largest: float, fit: Fit, theta: Array, level: float, size: int = 2**12
+    ) -> Array:
+        """The probability (M,) that a property of f is within its limits.
+
+        Its uncertainty on either side is that of a normal distribution with the end of its interval. size: number of
+        points of each measure.
+        """
+        found = each.of(fit.outcome(theta, size=size), level)
+        c = each.column(fit.names, fit.C or 1)
+        estimate, low, high = (np.asarray(part) if fit.C is None else part[:, c] for part in found)
+        score, tiny = float(ndtri(0.5 * (1 + level))), np.finfo(float).tiny
+        above, below = np.maximum(high - estimate, tiny) / score, np.maximum(estimate - low, tiny) / score
+        with np.errstate(over="ignore"):
+            up, down = (np.where(end > estimate, above, below) for end in (largest, least))
+            return np.asarray(ndtr((largest - estimate) / up) - ndtr((least - estimate) / down))
+
+
+def _ends_of(key: Any, ends: Any) -> tuple[float, float]:
+    """The least and the largest value of a constraint; infinite for none."""
+    if isinstance(ends, tuple | list) and len(ends) == 2 and all(end is None or is_number(end) for end in ends):
+        least, largest = (
             default if end is None else float(end) for end, default in zip(ends, (-np.inf, np.inf), strict=True)
         )
-        if not low[c] <= high[c]:
-            raise ValueError(
-                f"subject_to[{name!r}] must be (least, largest), with None for no limit, but it is {shown(ends)}."
-            )
-    return low, high
+        if least <= largest:
+            return least, largest
+    raise ValueError(f"subject_to[{key!r}] must be (least, largest), with None for no limit, but it is {shown(ends)}.")
 
 
-def _allowed(subject_to: Any, candidates: Array) -> Booleans:
+def _atoms(prior: Any, p: int) -> Array | None:
+    """The thetas of a discrete prior, which are all that there are; None for another region."""
+    if isinstance(prior, Empirical):
+        measure = theta_prior(prior, p)
+        assert isinstance(measure, Empirical)
+        return np.asarray(measure.points[measure.weights > 0])
+    return None
+
+
+def _allowed(subject_to: Callable[[Array], npt.ArrayLike], candidates: Array) -> Booleans:
     """Which candidates a function of the user allows: (M,)."""
-    if not callable(subject_to):
-        return np.ones(len(candidates), dtype=bool)
     allowed = np.asarray(subject_to(candidates))
     if allowed.shape != (len(candidates),) or allowed.dtype != bool:
         raise ValueError(

@@ -12,14 +12,15 @@ each point a variance that the few do not explain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, blocks, count, flag, generator, points, require_memory
+from cbq.common import Array, RNGLike, blocks, count, flag, generator, points, require_memory
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.kernels import Kernel
 from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.linalg.threads import in_threads
 from cbq.samples import Samples
@@ -28,11 +29,53 @@ if TYPE_CHECKING:
     from cbq.fit.base import Fit
 
 
-class ValueDistributions(Protocol):
-    """The distributions of values of f, of each output."""
+class ValueProcess(Protocol):
+    """The process of f, of each output, at points x (n, d) and thetas (n, p)."""
 
-    def __call__(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """At points x (n, d) and thetas (n, p); with covariances between the points if `joint`."""
+    def distributions(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        """The distributions of values; with covariances between the points if `joint`."""
+
+    def means(self, x: Array, theta: Array | None) -> Array:
+        """The means (n, C) alone."""
+
+    def correlated(self, x: Array, theta: Array | None) -> Sequence[CorrelatedValues]:
+        """The values with their covariances to others, for the middle one of the scales that errors may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelatedValues:
+    """One output of f at n points: mean (n,), and covariances std std' (k(u, u') - P P' + U U') + E E'.
+
+    kernel, u: k, and its inputs (n, D). std: (n,). known, unknown: P (n, m) and U (n, q). errors: E (n, k).
+    """
+
+    mean: Array
+    kernel: Kernel
+    u: Array
+    std: Array
+    known: Array
+    unknown: Array
+    errors: Array
+
+    def scaled(self, factor: float) -> CorrelatedValues:
+        """The same values with larger standard deviations."""
+        return replace(self, std=factor * self.std, errors=factor * self.errors)
+
+    def take(self, rows: slice) -> CorrelatedValues:
+        """The values at some of the points."""
+        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "kernel"}
+        return replace(self, **{name: values[rows] for name, values in arrays.items()})
+
+    def with_all(self, other: CorrelatedValues) -> Array:
+        """The covariances (n, n') with all values of another."""
+        unit = self.kernel(self.u, other.u) - self.known @ other.known.T + self.unknown @ other.unknown.T
+        return np.asarray(self.std[:, None] * unit * other.std + self.errors @ other.errors.T)
+
+    def with_each(self, other: CorrelatedValues) -> Array:
+        """The covariances (n,) of pairs of values."""
+        prior = self.kernel(self.u[:, None, :], other.u[:, None, :])[:, 0, 0]
+        unit = prior - np.sum(self.known * other.known, axis=1) + np.sum(self.unknown * other.unknown, axis=1)
+        return np.asarray(self.std * unit * other.std + np.sum(self.errors * other.errors, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +96,9 @@ class Emulator:
 
     fit: Fit
     samples: Samples
-    values: ValueDistributions
+    process: ValueProcess
     noise_std: Array  # (C,), of one run; zero unless f is random
+    scales2: Array  # (J,), equally likely squares of the scale of errors, in units of the middle one
 
     def predict(
         self,
@@ -84,13 +128,13 @@ class Emulator:
             found = self._known(x, thetas, joint=True)
             mean = self.fit._bounded(self.fit._shaped([each.mean for each in found]))
             return mean, self.fit._shaped([each.cov for each in found])
+        if not return_std:
+            return self.fit._bounded(self.fit._shaped(list(self.means(x, thetas).T)))
         rows = list(blocks(len(x)))
         each = [self._known(x[some], None if thetas is None else thetas[some], joint=False) for some in rows]
         mean = self.fit._bounded(
             self.fit._shaped([np.concatenate([d.mean for d in c]) for c in zip(*each, strict=True)])
         )
-        if not return_std:
-            return mean
         variance = [np.concatenate([d.variance for d in c]) for c in zip(*each, strict=True)]
         return mean, np.sqrt(self.fit._shaped(variance))
 
@@ -99,7 +143,7 @@ class Emulator:
         x: npt.ArrayLike,
         theta: npt.ArrayLike | None = None,
         size: int = 1,
-        rng: np.random.Generator | int = 0,
+        rng: RNGLike = 0,
     ) -> Array:
         """Draws of f as a function, at all points jointly: (size, n) or (size, n, C)."""
         x, rng, size = self._points(x), generator(rng), count(size, "size")
@@ -138,6 +182,18 @@ class Emulator:
         if not self.samples.conditional.everywhere:
             self.samples.conditional(theta)
 
+    def means(self, x: Array, theta: Array | None) -> Array:
+        """The means (n, C) of f at points x (n, d) and thetas (n, p), without bounds."""
+        rows = list(blocks(len(x)))
+        found = [self.process.means(x[some], None if theta is None else theta[some]) for some in rows]
+        return np.concatenate(found)
+
+    def correlated(self, x: Array, theta: Array | None) -> list[CorrelatedValues]:
+        """Each output of f at points x (n, d) and thetas (n, p), with its covariances, for the middle scale."""
+        factors = np.ones(len(self.fit._outputs)) if self.fit.calibration is None else self.fit.calibration
+        found = self.process.correlated(x, theta)
+        return [each.scaled(float(factor)) for each, factor in zip(found, factors, strict=True)]
+
     def marginals(self, x: Array, theta: Array) -> tuple[Array, Array]:
         """The variances (J, n, C) of the components of the mixture, and the means (n, C), at one theta (p,)."""
 
@@ -158,7 +214,7 @@ class Emulator:
             some = np.concatenate([x[:few], x[few:][rows]])
             mine = np.concatenate([np.arange(few), few + np.arange(len(x) - few)[rows]])
             found = self._known(some, self._same(theta, some), joint=True)
-            axes = axes or [_whitening(each.scales2[1][:few, :few]) for each in found]
+            axes = axes or [whitening(each.scales2[1][:few, :few]) for each in found]
             for c, each in enumerate(found):
                 total = np.trace(each.scales2, axis1=1, axis2=2)  # of each component: they differ by a factor
                 ratios2 = total / max(total[1], np.finfo(float).tiny)
@@ -175,7 +231,7 @@ class Emulator:
         return np.broadcast_to(theta, (len(x), len(theta)))
 
     def _known(self, x: Array, theta: Array | None, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        return self.fit._calibrated(self.values(x, theta, joint=joint))
+        return self.fit._calibrated(self.process.distributions(x, theta, joint=joint))
 
     def _points(self, x: npt.ArrayLike) -> Array:
         names = self.fit.names.with_x(self.samples.d)
@@ -214,7 +270,7 @@ class Paths:
     factors2: Array
 
 
-def _whitening(cov: Array, least: float = 1e-10) -> Array:
+def whitening(cov: Array, least: float = 1e-10) -> Array:
     """W (m, m) with W'W a pseudo-inverse of cov (m, m), by columns: cov W has orthogonal columns with W'cov W = 1.
 
     least: eigenvalues below this share of the largest are rounding.

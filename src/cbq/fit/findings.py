@@ -39,6 +39,7 @@ KINDS = {
     "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
+    "kernel": "Pass a kernel on coordinates of one scale, such as cbq.kernels.Warped(kernel, 'whiten').",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
     "design": "Nothing needs to be done if this is what was meant.",
 }
@@ -137,6 +138,17 @@ def few_thetas(samples: Samples) -> tuple[Finding, ...]:
         return ()
     thetas = "1 theta says" if found == 1 else f"{found} thetas say"
     text = f"{thetas} little about I elsewhere: for p = {samples.p}, {least} or more are needed."
+    return (Finding("few thetas", text),)
+
+
+def unlearnt_over_theta(learnt: bool) -> tuple[Finding, ...]:
+    """A finding where the observed thetas do not predict each other."""
+    if learnt:
+        return ()
+    text = (
+        "a theta that is left out is predicted from all others hardly better than by their mean: I may vary between "
+        "the thetas in ways that they do not show."
+    )
     return (Finding("few thetas", text),)
 
 

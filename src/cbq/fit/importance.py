@@ -25,7 +25,7 @@ from cbq.common import Array
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Measure
 
-WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of independent sequences
+WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of blocks of equal size
 Relevance = Callable[
     [Array, Array], Array
 ]  # the logarithm (n,), at most 0, of how much points x (n, d), weights (n,) matter
@@ -59,11 +59,11 @@ class RareEventSampling:
         measure: Measure,
         relevance: Relevance,
         size: int,
-        sequences: int,
+        blocks: int,
         rng: np.random.Generator,
         start: Proposal | None = None,
     ) -> tuple[WeightedPoints, Proposal]:
-        """Points (n, d), weights (n,), and the rows of independent sequences of equal weight; and their proposal.
+        """Points (n, d), weights (n,), and the rows of blocks of equal weight; and their proposal.
 
         start: where the search begins, such as the proposal of a similar measure.
         """
@@ -76,14 +76,12 @@ class RareEventSampling:
             proposal, arrived = self._moved(z, log_w + tempered), arrived + (tempered is log_r)
             if arrived == 2:
                 break
-        n = -(-size // sequences)
-        parts = [self._points(measure, proposal, n, rng) for _ in range(sequences)]
-        points = np.concatenate([x for _, x, _ in parts])
-        raw = np.concatenate([w for _, _, w in parts])
+        n = -(-size // blocks)
+        _, points, raw = self._points(measure, proposal, n * blocks, rng)
         rows = [slice(i, i + n) for i in range(0, len(points), n)]
         matter = np.exp(relevance(points, raw / np.sum(raw)))
         weights = np.concatenate([_summing_to_one(raw[some] / n, matter[some]) for some in rows])
-        return (points, weights / sequences, rows), proposal
+        return (points, weights / blocks, rows), proposal
 
     def _points(
         self, measure: Measure, proposal: Proposal, n: int, rng: np.random.Generator

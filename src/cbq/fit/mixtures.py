@@ -66,7 +66,7 @@ class Marginals:
 
     def standardised(self, c: float) -> Array:
         """(c - mean) / std (J, n)."""
-        return _standardised(c, self.mean, self.std, most=np.inf)
+        return _standardised(c, self.mean, self.std, most=HUGE)
 
     def variance(self, _: Array) -> Array:
         """The variance (1,) of F."""

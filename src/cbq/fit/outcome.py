@@ -6,9 +6,11 @@ is lost to an indicator, as each shows how far f is from c.
 Intervals hold what the runs leave open about f, and the error of the points that stand for P_theta. For the first, f is
 drawn as a function of x (`emulator.Paths`) at some of the points, more of them where f is small or large: errors at
 neighbouring points go together, and the functional of each draw, less the functional of F at these points, is one of
-its possible errors. For the second, the points are several Sobol sequences, scrambled independently, over which the
-functional scatters. All thetas have the same sequences and draws, so that answers are as smooth over theta as f is, and
-at many thetas they are interpolated (`between_thetas`).
+its possible errors. For the second, the points are one scrambled Sobol sequence, and the functional scatters over its
+blocks. The blocks complement each other: for probabilities and moments, one sequence of 2^13 points has errors 1 to 4
+times smaller than eight sequences of 2^10 with scrambles of their own, and their scatter bounds it. All thetas have the
+same sequence and draws, so that answers are as smooth over theta as f is, and at many thetas they are interpolated
+(`between_thetas`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from cbq.common import (
     Array,
     Integers,
     Progress,
+    RNGLike,
     as_progress,
     between_0_and_1,
     check_fields,
@@ -62,7 +65,7 @@ DrawnFunctional = Callable[[OutcomeDraws, Array], Array]
 class OutcomeOptions:
     """How an outcome is computed.
 
-    sequences : Sobol sequences, whose scatter shows the error of the points; 8 tell it to a quarter.
+    blocks : of the Sobol sequence, whose scatter shows the error of the points; 8 tell it to a quarter.
     draws : of f, from which ends of intervals are read: of 256, six are beyond each end of an interval of 95%.
     drawn : points at which f is drawn, a share of those of the measure in which all extremes of f are.
     few : points that carry the correlations of a draw; what they leave open is independent at other points. The cost
@@ -79,12 +82,12 @@ class OutcomeOptions:
     --------
     >>> problem = cbq.problems.get("butterfly")
     >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
-    >>> outcome = fit.outcome([100.0], options=cbq.fit.OutcomeOptions(sequences=16, most=2**13))
+    >>> outcome = fit.outcome([100.0], options=cbq.fit.OutcomeOptions(blocks=16, most=2**13))
     >>> outcome.size
     8192
     """
 
-    sequences: int = 8
+    blocks: int = 8
     draws: int = 256
     drawn: int = 2048
     few: int = 128
@@ -98,7 +101,7 @@ class OutcomeOptions:
     kept: int = 2**26
 
     def __post_init__(self) -> None:
-        rules = {2: ("sequences", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
+        rules = {2: ("blocks", "repeats"), 16: ("drawn", "few", "most", "least", "total"), 100: ("draws",)}
         for least, names in rules.items():
             check_fields(self, names, f"a whole number, {least} or more", partial(is_whole, least=least))
         check_fields(self, ("within", "known"), "a number, zero or more", lambda value: is_number(value, 0.0))
@@ -118,7 +121,7 @@ OPTIONS = OutcomeOptions()
 class MeasureValues:
     """All outputs of f at points x (n, d) of the measure of one theta (p,).
 
-    rows: of each Sobol sequence; none for a discrete measure. whole: of each output. noise2: (C,), of one run.
+    rows: of each block of the sequence; none for a discrete measure. whole: of each output. noise2: (C,), of one run.
     atoms, reach: of each output, values that many runs share, and how close (n, C) to one of them f is it.
     """
 
@@ -138,7 +141,7 @@ class MeasureValues:
         """The points (m,) at which f is drawn, in random order, and their weights.
 
         A point is taken with a probability that grows towards both ends of f, as the shares of outcomes beyond it fall:
-        extremes are all taken, so that draws show rare events too.
+        extremes are all taken, so that draws show rare events too. Where f is less known, points are taken more often.
         """
         weights, most = self.whole[0].weights, self.options.drawn
         rng = deepcopy(self.rng)
@@ -151,9 +154,10 @@ class MeasureValues:
             below, above = np.empty((2, len(order)))
             below[order] = np.cumsum(weights[order]) - 0.5 * weights[order]
             above[order] = np.cumsum(weights[order][::-1])[::-1] - 0.5 * weights[order]
-            ends = weights * (1 / below + 1 / above)
-            rate += ends / np.sum(ends) / len(self.whole)
-        share = np.minimum(0.5 * most * rate, 1.0)
+            for share in (1 / below + 1 / above, np.max(each.std, axis=0)):
+                total = weights @ share
+                rate += weights * share / (total * len(self.whole)) if total > 0 else 0.0
+        share = np.minimum(most * rate / 3, 1.0)
         order = np.argsort(self.whole[0].mean)  # systematic sampling: one point for each step of the sum
         steps = np.floor(np.cumsum(share[order]) + rng.random())
         chosen = order[np.diff(steps, prepend=0.0) > 0]
@@ -180,23 +184,21 @@ class MeasureValues:
     ) -> Array:
         """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
         some = self.whole[c].take(*self.drawn)
-        by_sequence = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
-        return (
-            of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(by_sequence, counted=counted)
-        )
+        by_block = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
+        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(by_block, counted=counted)
 
-    def error_of_points(self, by_sequence: list[Array], *, counted: bool) -> Array:
-        """Possible errors (draws, K) of the average over their answers (R, K); none without sequences.
+    def error_of_points(self, by_block: list[Array], *, counted: bool) -> Array:
+        """Possible errors (draws, K) of the average over the answers (R, K) of blocks; none without blocks.
 
-        counted: whether these are shares of the points. Several sequences may have the same one, and each is right to
-        one point of its sequence, if all points have the same weight.
+        counted: whether these are shares of the points. Several blocks may have the same one, and each is right to
+        one point of its block, if all points have the same weight.
         """
-        size, R = self.options.draws, len(by_sequence)
-        if not by_sequence:
+        size, R = self.options.draws, len(by_block)
+        if not by_block:
             return np.zeros((size, 1))
         grain2 = (R / len(self.x)) ** 2 / 12 if counted and np.ptp(self.whole[0].weights) == 0 else 0.0
-        error = np.sqrt((np.var(by_sequence, axis=0, ddof=1) + grain2) / R)
-        scores = stdtrit(len(by_sequence) - 1, (np.arange(size) + 0.5) / size)
+        error = np.sqrt((np.var(by_block, axis=0, ddof=1) + grain2) / R)
+        scores = stdtrit(len(by_block) - 1, (np.arange(size) + 0.5) / size)
         return np.asarray(np.multiply.outer(np.random.default_rng(0).permutation(scores), error))
 
 
@@ -242,7 +244,7 @@ class Outcome(ArrayTable, Drawn):
         *,
         size: int | None,
         of: Of,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         options: OutcomeOptions,
         progress: Progress,
     ) -> Outcome:
@@ -250,7 +252,7 @@ class Outcome(ArrayTable, Drawn):
         emulator, thetas = fit.emulator, fit._thetas(theta)
         if not isinstance(options, OutcomeOptions):
             raise TypeError(f"options must be cbq.fit.OutcomeOptions, but it is {shown(options)}.")
-        if size is not None and not is_whole(size, least := 32 * options.sequences):
+        if size is not None and not is_whole(size, least := 32 * options.blocks):
             raise ValueError(f"size must be a whole number of points, {least} or more, but it is {shown(size)}.")
         emulator.require_draws()
         emulator.require_measures(thetas)
@@ -258,9 +260,7 @@ class Outcome(ArrayTable, Drawn):
         return cls(fit, thetas, points, one_of(of, Of, "of"), options, generator(rng), as_progress(progress))
 
     @classmethod
-    def at_points(
-        cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: np.random.Generator | int = 0
-    ) -> Outcome:
+    def at_points(cls, fit: Fit, theta: Array, points: Sequence[WeightedPoints], rng: RNGLike = 0) -> Outcome:
         """The outcome of one run from given points of the measures of thetas (M, p), such as importance points."""
         fit.emulator.require_draws()
         options = OutcomeOptions(interpolation=Interpolation(first=max(3, len(theta))))
@@ -340,8 +340,8 @@ class Outcome(ArrayTable, Drawn):
                 return estimate, None
             draws = values.draws
             each = self._met(event, np.stack([each.values for each in draws], axis=-1)) @ draws[0].weights
-            by_sequence = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
-            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(by_sequence, counted=True)
+            by_block = [np.atleast_1d(np.mean(met[rows])) for rows in values.rows]
+            possible = (each - np.mean(each))[:, None] + estimate + values.error_of_points(by_block, counted=True)
             if 0 < estimate[0] < 1:
                 return estimate, possible
             unseen = 1 - tail ** (1 / len(met))  # so rare that no point may meet it
@@ -407,8 +407,8 @@ class Outcome(ArrayTable, Drawn):
 
     @cached_property
     def _u(self) -> Array:
-        """Points (n, d) of Sobol sequences in the unit cube, one sequence after the other."""
-        return sobol_sequences(self.fit.emulator.samples.d, self.size, self.options.sequences, deepcopy(self._seed))
+        """Points (n, d) of a Sobol sequence in the unit cube."""
+        return sobol_blocks(self.fit.emulator.samples.d, self.size, self.options.blocks, deepcopy(self._seed))
 
     def _values(self, m: int) -> MeasureValues:
         """The values at theta m: kept where there is room, otherwise made again when asked for."""
@@ -416,9 +416,7 @@ class Outcome(ArrayTable, Drawn):
             return found
         emulator, theta = self.fit.emulator, self.theta[m]
         measure = emulator.samples.conditional.one(theta)
-        x, weights, rows = (
-            points_of(measure, self._u, self.options.sequences) if self._given is None else self._given[m]
-        )
+        x, weights, rows = points_of(measure, self._u, self.options.blocks) if self._given is None else self._given[m]
         noise2 = emulator.noise_std**2 * (self.of == "run")
         variances, means = emulator.marginals(x, theta)  # (J, n, C), (n, C)
         spread = np.sqrt(np.median(variances, axis=0))
@@ -507,18 +505,18 @@ class Outcome(ArrayTable, Drawn):
         return estimate, np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
 
 
-def sobol_sequences(d: int, size: int, number: int, rng: np.random.Generator) -> Array:
-    """At least `size` points (n, d) of independent Sobol sequences in the unit cube, one sequence after the other."""
+def sobol_blocks(d: int, size: int, number: int, rng: np.random.Generator) -> Array:
+    """At least `size` points (n, d) of one Sobol sequence in the unit cube, in `number` blocks of equal size."""
     from scipy.stats.qmc import Sobol  # slow to import
 
-    n = -(-size // number)
-    u = np.concatenate([Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n] for _ in range(number)])
+    n = number * -(-size // number)
+    u = Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n]
     least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
     return np.asarray(np.clip(u, least, 1 - least))
 
 
 def points_of(measure: Measure, u: Array, number: int) -> WeightedPoints:
-    """Points (n, d) of a measure, weights (n,), and the rows of `number` sequences u (n, d); or all atoms, no rows."""
+    """Points (n, d) of a measure, weights (n,), and the rows of `number` blocks of u (n, d); or all atoms, no rows."""
     if isinstance(measure, Empirical):
         kept = measure.weights > 0
         return measure.points[kept], measure.weights[kept] / np.sum(measure.weights[kept]), []

@@ -27,6 +27,7 @@ from cbq.report import (
     Kind,
     Page,
     Section,
+    Table,
     bullets,
     capital,
     code,
@@ -228,6 +229,13 @@ class FitReport:
         settings = ", ".join(f"{key} = {value}" for key, value in getattr(self.fit, "settings", {}).items())
         known |= {"settings": settings} if settings else {}
         return joined([code(lines, "how to repeat it"), facts({**known, **made_with()})])
+
+
+def checked_tables(tables: Any) -> Sequence[Table]:
+    """The results to show in further sections."""
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, Table) for each in tables):
+        raise TypeError(f"more must be a list of results that are tables, but it is {shown(tables)}.")
+    return tables
 
 
 def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:

@@ -14,8 +14,8 @@ regression: several outputs on columns of a table.
 search: the algorithms that look for hyperparameters.
 """
 
-from cbq.gp.acquisition import Gain, disagreement
-from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude
+from cbq.gp.acquisition import Gain, disagreement, knowledge_gradient
+from cbq.gp.calibration import MIN_GROUPS, Calibration, LocalAmplitude, moved_amplitude, relative_errors
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.heteroscedastic import (
     MAX_EXACT_NODES,
@@ -32,14 +32,16 @@ from cbq.gp.heteroscedastic import (
 from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, choose_grid_kernel, grid_amplitude, left_out_points
 from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
-from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointValues, PooledGP, SubsetGP
+from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PointsGP, PointValues, PooledGP, SubsetGP
 from cbq.gp.process import FLAT, ZERO, Process
 from cbq.gp.quadrature import (
     BayesianQuadrature,
+    Evidence,
     GPData,
     KernelEvidence,
     Result,
     evidence_and_gradient,
+    evidence_only,
     explain,
     integrate,
 )
@@ -69,6 +71,7 @@ __all__ = [
     "Calibration",
     "CandidateKernel",
     "Embedded",
+    "Evidence",
     "ExactGP",
     "GPData",
     "GPPrior",
@@ -86,6 +89,7 @@ __all__ = [
     "LocalAmplitude",
     "NystromGP",
     "PointValues",
+    "PointsGP",
     "PooledGP",
     "PooledPoints",
     "Prediction",
@@ -103,18 +107,21 @@ __all__ = [
     "disagreement",
     "enough_landmarks",
     "evidence_and_gradient",
+    "evidence_only",
     "explain",
     "fit_lengthscales",
     "fit_priors",
     "grid_amplitude",
     "integrate",
     "kernel_for_landmarks",
+    "knowledge_gradient",
     "landmarks_for",
     "left_out_points",
     "left_out_residuals",
     "moved_amplitude",
     "polynomial_basis",
     "processes_of",
+    "relative_errors",
     "takes_log_theta",
     "theta_gp",
 ]

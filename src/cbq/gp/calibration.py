@@ -30,12 +30,14 @@ The likelihood has an amplitude, too, and where it is larger, the geometric mean
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cbq.common import Array, Integers, check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
+from cbq.gp.process import LeftOut
 from cbq.io import Integer, Number, saved
 from cbq.linalg.gram import on_host
 
@@ -90,6 +92,9 @@ class LocalAmplitude:
 
     groupings: the groups (n,) of the values, one or several times; the largest amplitude counts. Single values serve
     where no grouping is useful.
+
+    group_errors: (C,), the `relative_errors` of the averages over the first groups, each predicted from all others;
+    zeros where that grouping is not useful.
     """
 
     def __init__(self, given: ExactGP | SubsetGP, *groupings: Integers | None) -> None:
@@ -98,6 +103,9 @@ class LocalAmplitude:
         useful = [useful_groups(owners, len(given.process.f)) for owners in groupings]
         self._left_out = [self._process.leave_groups_out(owners) for owners in useful if owners is not None]
         self._increments = Increments(given) if given.kernel.is_roughest and not self._left_out else None
+        self.group_errors = np.zeros(given.process.f.shape[1])
+        if useful and useful[0] is not None:
+            self.group_errors = _errors_of_averages(given.process.f, self._left_out[0])
 
     def __call__(self, mu: Array) -> Array:
         """The amplitudes (M, C) at integrals with embeddings mu (M, n) at the nodes."""
@@ -144,6 +152,24 @@ def moved_amplitude(weights: Array, residuals: Array, precision: Array) -> Array
 def likeliest_amplitude(given: ExactGP | SubsetGP) -> Array:
     """The amplitudes (C,) by the likelihood; zero where it knows nothing of them, as the kernel is not analytic."""
     return np.asarray(given.process.amplitude * given.kernel.is_analytic)
+
+
+def relative_errors(errors: Array, values: Array, least: Array | float) -> Array:
+    """The root mean squares (C,) of all but the largest of errors (G, C), in units of the spread of G values (G, C).
+
+    The largest does not count, as a group may be far from all others. least: the spread is at least so large.
+    """
+    squares = np.sort(errors**2, axis=0)[:-1]
+    return np.asarray(np.sqrt(np.mean(squares, axis=0)) / np.maximum(np.std(values, axis=0), least))
+
+
+def _errors_of_averages(values: Array, groups: Sequence[LeftOut], least: float = 0.05) -> Array:
+    """The `LocalAmplitude.group_errors` (C,) of values (n, C) in units near 1.
+
+    least: averages that vary less are hard to predict, but known well.
+    """
+    averages = np.stack([np.mean(values[group.rows], axis=0) for group in groups])
+    return relative_errors(np.stack([np.mean(group.residuals, axis=0) for group in groups]), averages, least)
 
 
 def _ratio(moves2: Array, variance: Array) -> Array:

@@ -60,7 +60,7 @@ class LikelihoodOptions:
     noise_width: float = 5.0
     rough: float = 0.1
     fine: float = 1e-6
-    within: float = 1.0
+    within: float = 0.3
     skip: float = 5.0
     starts: tuple[float, ...] = (-0.5, 1.0)
     first_noises: tuple[float, ...] = (-14.0, -4.0)

@@ -81,6 +81,13 @@ class PooledGP(Protocol):
         """Their covariances (C, M, M) at unit amplitude, with the prior ones `cross` (M, M)."""
 
 
+class PointsGP(PooledGP, Protocol):
+    """A process given values at points, whose posterior covariances are known factor by factor."""
+
+    def covariance_roots(self, mu: Array) -> tuple[Array, Array]:
+        """P (M, m) and U (C, M, q): covariances at unit amplitude are the prior ones - P P' + U_c U_c'."""
+
+
 def pooled_gp(
     kernel: Kernel,
     u: Array,
@@ -89,7 +96,7 @@ def pooled_gp(
     jitter: Jitter,
     *,
     noise: float = 0.0,
-) -> PooledGP:
+) -> PointsGP:
     """The process given values f (n, C) at points u (n, D): exact, with this noise, or through landmarks."""
     return ExactGP(kernel, u, f, jitter, noise) if landmarks is None else NystromGP(kernel, u, f, landmarks, jitter)
 
@@ -157,6 +164,11 @@ class ExactGP:
         error2 = np.maximum(self.process.functionals(mu).variance(z), ROUNDING * z)
         return np.repeat(error2[:, None], len(self.amplitude), axis=1)
 
+    def covariance_roots(self, mu: Array) -> tuple[Array, Array]:
+        """P (M, n) and U (C, M, 1): covariances at unit amplitude are the prior ones - P P' + U_c U_c'."""
+        found = self.process.functionals(mu)
+        return found.psi.T, np.broadcast_to(found.gap.T, (len(self.amplitude), *found.gap.T.shape))
+
     def covariance(self, mu: Array, cross: Array) -> Array:
         found = self.process.functionals(mu).covariance(cross)
         return np.broadcast_to(found, (len(self.amplitude), *found.shape))
@@ -217,6 +229,13 @@ class NystromGP:
         unseen = np.maximum(z - np.sum(psi * psi, axis=1), ROUNDING * z)
         spread = self._turned(psi) ** 2 @ (self.noise / (self.roots[:, None] ** 2 + self.noise))
         return np.asarray(unseen[:, None] + spread + self.noise / self.n)
+
+    def covariance_roots(self, mu: Array) -> tuple[Array, Array]:
+        """P (M, m) and U (C, M, m + 1): covariances at unit amplitude are the prior ones - P P' + U_c U_c'."""
+        psi = self._psi(mu)
+        stds = np.sqrt(self.noise / (self.roots[:, None] ** 2 + self.noise)).T  # (C, m)
+        constant = np.broadcast_to(np.sqrt(self.noise / self.n)[:, None, None], (len(stds), len(psi), 1))
+        return psi, np.concatenate([self._turned(psi) * stds[:, None], constant], axis=2)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
         psi = self._psi(mu)

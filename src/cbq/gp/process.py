@@ -60,7 +60,7 @@ class Process:
         self.f = values - self.centre
         half = solver.solve_lower(self._columns(self.f))
         self._half_mu, self.G = half[..., C : half.shape[-1] - self.q], half[..., half.shape[-1] - self.q :]
-        self.R = cholesky(self.G.swapaxes(-1, -2) @ self.G + self.tau * np.eye(self.q))
+        self.R = _cholesky(self.G.swapaxes(-1, -2) @ self.G + self.tau * np.eye(self.q))
         beta, rest = self._projected(half[..., :C])
         self.energy = np.sum(rest**2, axis=-2) + self.tau * np.sum(beta**2, axis=-2)  # f'P f: (..., C)
         self.detrended = self.f - self.H @ beta  # (..., n, C)
@@ -70,7 +70,12 @@ class Process:
         """The right-hand sides (values, mu', H), which one call solves for: (..., n, C + M + q)."""
         parts = (values, self.H) if self.mu is None else (values, self.mu.swapaxes(-1, -2), self.H)
         lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
-        return np.concatenate([np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in parts], axis=-1)
+        columns = np.empty((*lead, len(self.H), sum(part.shape[-1] for part in parts)))
+        start = 0
+        for part in parts:
+            stop = start + part.shape[-1]
+            columns[..., start:stop], start = part, stop
+        return columns
 
     def _projected(self, half: Array) -> tuple[Array, Array]:
         """The coefficients (..., q, M) of V, and L^-1 V without their part, from L^-1 V (..., n, M)."""
@@ -287,6 +292,12 @@ class LeftOut:
         return w @ self.residuals, np.sum((w @ self.root.swapaxes(-1, -2)) ** 2, axis=-1)
 
 
+def _cholesky(a: Array) -> Array:
+    """The lower factor R (..., q, q) of a."""
+    # the mean is nearly always a constant: a root and divisions, many times
+    return np.sqrt(a) if a.shape[-1] == 1 and np.all(a > 0.0) else cholesky(a)
+
+
 def _down(R: Array, V: Array) -> Array:
     """R^-1 V (..., q, M), for lower triangular R (..., q, q)."""
     return _down_rows(R, V.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -294,7 +305,6 @@ def _down(R: Array, V: Array) -> Array:
 
 def _down_rows(R: Array, rows: Array) -> Array:
     """R^-1 v for each row v of rows (..., M, q)."""
-    # the mean is nearly always a constant: a division, many times
     return rows / R if R.shape[-1] == 1 else solve_lower(R[..., None, :, :], rows)
 
 

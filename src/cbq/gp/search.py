@@ -1,14 +1,13 @@
 """Minimisers for hyperparameters, which are logarithms and so of order one: within bounds, from a start.
 
 `newton` is for objectives with a positive approximation of the Hessian. It takes half the evaluations of a quasi-Newton
-method and ends at the minimum rather than near it. `quasi_newton` is for objectives with a gradient, `climb` for a
+method and ends at the minimum rather than near it. `quasi_newton` is for objectives with a gradient, `descend` for a
 single parameter without derivatives. Grids need no algorithm: `min` over candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -78,15 +77,18 @@ def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stoppi
     return np.asarray(result.x), float(result.fun)
 
 
-def climb(objective: Callable[[float], float], start: float, steps: Sequence[float], limit: float) -> float:
-    """The argument of the maximum uphill from `start`, by steps of decreasing length, within +- limit."""
-    # Steps lead back to points that have been tried.
-    value = cache(objective)
-    at, best = start, value(start)
-    for step in steps:
-        for move in (step, -step):
-            while abs(at + move) <= limit and (trial := value(at + move)) > best:
-                at, best = at + move, trial
+def descend(objective: Callable[[float], float], start: float, step: float, *, least: float = 0.01) -> float:
+    """The argument of a minimum of a positive objective downhill from `start`, by equal steps.
+
+    least: the share of the value by which a step must lower it. A rough kernel whose lengthscale grows tends to a
+    limit, and the search would go on for twenty steps that change nothing.
+    """
+    at, best = start, objective(start)
+    for move in (step, -step):
+        while (trial := objective(at + move)) < (1.0 - least) * best:
+            at, best = at + move, trial
+        if at != start:  # values on the other side are known to be larger
+            break
     return at
 
 

@@ -26,10 +26,10 @@ import numpy as np
 from cbq.common import Array, Booleans, Integers, check_fields, evenly, is_number, is_whole
 from cbq.gp.calibration import useful_groups
 from cbq.gp.families import KernelFamily, fit_lengthscales
-from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
+from cbq.gp.pooled import ExactGP, PointsGP, pooled_gp
 from cbq.gp.process import FLAT
 from cbq.gp.quadrature import GPData
-from cbq.gp.search import climb
+from cbq.gp.search import descend
 from cbq.gp.sparse import noisy_kernels
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels import Kernel, Warped
@@ -244,15 +244,15 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
         process = ExactGP(kernel, points.u, points.f, jitter, noise).process
     except NotPositiveDefinite:
         return KernelMember(kernel, np.inf, np.inf, noise)
-    share = np.ones(points.n) if points.share is None else points.share
-    single = _mean_square(process.residuals / points.spread, share)
-    explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
-    residual = float(np.sqrt(max(single - explained, 0.0)))
-    squares = [single]
-    if (owners := useful_groups(points.owners, points.n)) is not None:
+    share, squares = np.ones(points.n) if points.share is None else points.share, []
+    if (owners := useful_groups(points.owners, points.n)) is not None:  # first: single values then need no other L^-1
         left_out = process.leave_groups_out(owners)
         shares = np.array([np.sum(share[each.rows]) for each in left_out])
         squares.append(_mean_square(np.stack([np.mean(each.residuals, axis=0) for each in left_out]), shares))
+    single = _mean_square(process.residuals / points.spread, share)
+    explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
+    residual = float(np.sqrt(max(single - explained, 0.0)))
+    squares.append(single)
     if points.integrals is not None:
         weights = process.functionals(points.integrals(kernel, points.u)).weights
         squares.append(float(np.mean(weights**2 @ process.residuals**2)))
@@ -262,7 +262,7 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
 
 def processes_of(
     choice: KernelChoice, points: PooledPoints, landmarks: Integers | None, jitter: Jitter
-) -> list[PooledGP]:
+) -> list[PointsGP]:
     """The processes of the kernels given all points: exact, or through landmarks, which are rows of the points."""
     nodes = None if landmarks is None else points.u[landmarks]
     return [pooled_gp(each.kernel, points.u, points.f, nodes, jitter, noise=each.noise) for each in choice.members]
@@ -295,9 +295,12 @@ def _promising(
 
             def score(factor: float) -> float:
                 judged[factor] = judge(family.at(factor), some, jitter)
-                return -judged[factor].error
+                return judged[factor].error
 
-            climb(score, start if family.has_free else 0.0, (options.step,) * family.has_free, np.inf)
+            if family.has_free:
+                descend(score, start, options.step)
+            else:
+                score(0.0)
             return list(judged.values())
 
         return at

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from cbq.io.fields import Field, IncompatibleFile, Location, Record, Values
 Class = TypeVar("Class", bound=type)
 Base = TypeVar("Base")
 TYPE = "type"  # the key of the name of a class in JSON
+LAST_ROOM = "cbq.estimators"  # the highest room with saved classes: importing it declares all classes of cbq
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def saved(
 
 def saved_classes(base: type = object) -> dict[str, type]:
     """The saved classes that are `base` or derive from it, by their names in files."""
+    import_module(LAST_ROOM)
     return {name: entry.cls for name, entry in REGISTRY.items() if issubclass(entry.cls, base)}
 
 
@@ -107,10 +110,10 @@ class Instance(Field):
     base: type
 
     def encode(self, value: Any, at: Location) -> dict[str, Any]:
+        for entry in REGISTRY.values():
+            if type(value) is entry.cls and issubclass(entry.cls, self.base):
+                return entry.encode(value, at)
         known = saved_classes(self.base)
-        for name, cls in known.items():
-            if type(value) is cls:
-                return REGISTRY[name].encode(value, at)
         raise ValueError(
             f"{at.path} is {' '.join(repr(value).split())} of type {type(value).__name__}, which is code of your own "
             f"or holds a function or a measure, and a file holds no code. Use {', '.join(known)}, or keep the samples "
@@ -120,13 +123,16 @@ class Instance(Field):
     def decode(self, raw: Any, at: Location) -> Any:
         if not isinstance(raw, dict) or not isinstance(name := raw.get(TYPE), str):
             raise at.refusal(f"an object with a {TYPE}", raw)
-        known = saved_classes(self.base)
-        if name not in known:
+        if name not in REGISTRY:
+            import_module(LAST_ROOM)
+        entry = REGISTRY.get(name)
+        if entry is None or not issubclass(entry.cls, self.base):
+            known = saved_classes(self.base)
             raise IncompatibleFile(
                 f"holds {at.path} of type {name!r}, but this cbq knows only {', '.join(known)}. Upgrade it with python "
                 f"-m pip install --upgrade cbq, or import the module that declares {name!r}."
             )
-        return REGISTRY[name].decode(raw, at)
+        return entry.decode(raw, at)
 
 
 class _Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from math import sqrt
+from math import ceil, log, sqrt
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -14,10 +14,12 @@ from scipy.special import gammaln
 from cbq.common import Array, Booleans, broadcast_batch, finite, is_number, number, positive, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.bessel import BesselProfile
 from cbq.linalg.gram import Features, differences, empty, inner, namespace, sqdist
 
-STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in the log of the scale of a Matern kernel, by nu
+MIN_NU, MAX_NU = 0.1, 20.0  # below, rules have thousands of terms; above, a Matern kernel is RBF to about 1%
 LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small scales and e^-45 at large ones
+ROUNDING_LOG, RULE_LOG = 39.0, 6.0  # logs of 1 / rounding, and of 2 nodes^2 of a panel of half a lengthscale
 FAR, NEGLIGIBLE = 40.0, 1e-17  # a distance in lengthscales, and the kernel there unless its tail is heavy
 MAX_SCALES = 6
 MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
@@ -231,7 +233,7 @@ class Radial(Kernel):
 
     @property
     def is_roughest(self) -> bool:
-        return self.smoothness < 1.0
+        return self.smoothness <= 1.0
 
     def rougher(self) -> Radial:
         if self.is_roughest:
@@ -325,22 +327,30 @@ class RBF(Radial):
 
 @saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
 class Matern(Radial):
-    """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension.
+    """The Matern kernel of smoothness nu, from 0.1 to 20, radial in any dimension.
 
-    On the line it is k(r) = sum_j c_j (a r)^j e^(-a r), with the coefficients c and the decay rate a.
+    k(r) = 2^(1 - nu) / Gamma(nu) z^nu K_nu(z) with z = sqrt(2 nu) r / lengthscale. For nu = 1/2, 3/2 and 5/2 it is
+    sum_j c_j (a r)^j e^(-a r) on the line, with the coefficients c and the decay rate a: these orders are fast, and
+    have embeddings in closed form. Embeddings of other orders are mixtures of RBF formulas, or panel rules on the line;
+    the initial error by panels takes seconds for each measure.
 
     Examples
     --------
     >>> cbq.kernels.Matern(0.5, lengthscale=2.0)([0.0], [2.0]).round(4)  # exp(-1)
     array([[0.3679]])
+    >>> cbq.kernels.Matern(1.0, lengthscale=2.0)([0.0], [2.0]).round(4)  # sqrt(2) K_1(sqrt(2))
+    array([[0.4529]])
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
         given: Any = nu
         if type(given) is np.ndarray and given.ndim == 0:
             given = given.item()
-        if not is_number(given) or given not in MATERN_PROFILES:
-            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, but it is {shown(nu)}; for the limit of large nu use RBF.")
+        if not is_number(given, MIN_NU, MAX_NU):
+            raise ValueError(
+                f"nu must be a number from {MIN_NU:g} to {MAX_NU:g}, such as 0.5, 1.5 or 2.5, but it is {shown(nu)}; "
+                f"for the limit of large nu use RBF."
+            )
         super().__init__(lengthscale)
         self.nu = float(given)
 
@@ -352,31 +362,44 @@ class Matern(Radial):
         return self.nu
 
     @property
+    def profile(self) -> Profile:
+        return MATERN_PROFILES.get(self.nu) or BesselProfile(self.nu)
+
+    @property
     def has_slow_embedding(self) -> bool:
-        # With several lengthscales it is a mixture of RBF embeddings over about a hundred scales.
-        return self.n_lengthscales > 1
+        # Without a formula it is a mixture of RBF embeddings over about a hundred scales.
+        return self.n_lengthscales > 1 or not self.coefficients
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The coefficients c of the kernel on the line."""
-        return {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}[self.nu]
+        """The coefficients c of the kernel on the line; empty for an order without a formula."""
+        return {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}.get(self.nu, ())
 
     @property
     def decay_rate(self) -> Array:
         """a = sqrt(2 nu) / lengthscale on the line, with the batch shape of the lengthscale."""
         return np.asarray(np.sqrt(2 * self.nu) / self.lengthscale_for(1)[..., 0])
 
-    @property
-    def profile(self) -> Profile:
-        return MATERN_PROFILES[self.nu]
+    def line_lengthscales(self) -> list[Array]:
+        # Next to x, k is a smooth function of r only if nu is half an integer. Otherwise it has a term r^(2 nu): the
+        # last panel is so narrow that the error of the rule there, about (width / nodes^2)^(2 nu + 1), is rounding.
+        scales = super().line_lengthscales()
+        if (self.nu - 0.5).is_integer():
+            return scales
+        depth = max(0, ceil((ROUNDING_LOG / (2 * self.nu + 1) - RULE_LOG) / log(2 * FAR)))
+        return scales + [scales[0] * (2 * FAR) ** -k for k in range(1, depth + 1)]
 
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(self.nu, lengthscale)
 
     def scale_rule(self) -> list[tuple[float, float, float]]:
         """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g (Trefethen and Weideman 2014)."""
-        nu, step = self.nu, STEP[self.nu]
-        t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -step)
+        nu = self.nu
+        step = min(0.22, 0.25 / sqrt(nu))  # the integrand has poles at a distance of pi / 2, and a width of nu^(-1/2)
+        # weights are about exp(nu (1 + t - e^t)) in units of the largest
+        end = log(UPPER_CUT / nu + 1.0)
+        end = log(UPPER_CUT / nu + 1.0 + end)
+        t = np.arange(end, -LOWER_CUT / nu - 1.0, -step)
         weights = step * np.exp(nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t))
         rest = np.cumsum(weights[::-1])[::-1] - weights
         return list(zip(np.exp(t).tolist(), weights.tolist(), rest.tolist(), strict=True))

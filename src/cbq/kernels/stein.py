@@ -25,7 +25,7 @@ class Stein(Kernel):
 
     Parameters
     ----------
-    base : RBF, Matern(1.5) or Matern(2.5), in any dimension, with one lengthscale or one per coordinate.
+    base : RBF, or Matern of an order above 1, in any dimension, with one lengthscale or one per coordinate.
     measure : a measure with a score, whose density vanishes at the boundary of its support; `bind` supplies it.
 
     Examples
@@ -40,8 +40,8 @@ class Stein(Kernel):
     def __init__(self, base: Radial, measure: Any = None) -> None:
         if not isinstance(base, Radial) or base.is_roughest:
             raise TypeError(
-                f"Stein takes a base kernel with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), but it was "
-                f"given {shown(base)}."
+                f"Stein takes a base kernel with mixed second derivatives: RBF, or Matern of an order above 1, but it "
+                f"was given {shown(base)}."
             )
         self.base = base
         self._measure = None if measure is None else measure_argument(measure, "measure")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ class Transform(ABC):
 
     name: str
     needs_measure = False  # whether the map depends on the measure of x and `bind` has not supplied it yet
+    deviation = 1.0  # of each coordinate of w(X), where the map depends on the measure of x
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -165,13 +166,19 @@ class Whiten(MeasureTransform):
         return mean, cholesky(cov)
 
 
-class Gaussianise(MeasureTransform):
-    """w(x) is the standard normal point that the measure's transport maps to x."""
+class Transported(MeasureTransform):
+    """A map w that inverts the transport from a base measure to the measure of x."""
 
-    name = "gaussianise"
+    base: ClassVar[Literal["uniform", "normal"]]
+    past: ClassVar[str]  # what is done to x, in messages
+
+    @staticmethod
+    @abstractmethod
+    def base_measure(shape: tuple[int, ...]) -> Measure:
+        """The base measure, of independent coordinates, for measures of this shape (*batch_shape, d)."""
 
     def __call__(self, x: Array) -> Array:
-        v = self.measure.inverse_transport(x, base="normal")
+        v = self.measure.inverse_transport(x, base=self.base)
         if not np.all(np.isfinite(v)):
             raise ValueError(
                 "a gaussianised kernel needs points inside the support of their measure, but "
@@ -181,17 +188,39 @@ class Gaussianise(MeasureTransform):
 
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
-            raise TypeError(f"x gaussianised under {self.measure!r} has no known measure if x follows {measure!r}.")
-        # Normal scores under a mixture are normal, whatever its components.
+            raise TypeError(f"x {self.past} under {self.measure!r} has no known measure if x follows {measure!r}.")
+        # Scores under a mixture have the base measure, whatever its components.
         return self._image(measure) if isinstance(measure, Mixture) else super().image(measure)
 
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
-            return Product([Gaussianise(block).image(block) for block in measure.blocks])
+            return Product([type(self)(block).image(block) for block in measure.blocks])
         if measure.has_atoms:
-            raise TypeError(f"the measure of gaussianised x is not known for {measure!r}, which has atoms.")
-        shape = (*measure.batch_shape, measure.dim)
-        return Gaussian(np.zeros(shape), cov=np.ones((*shape, 1)) * np.eye(measure.dim))
+            raise TypeError(f"the measure of x {self.past} is not known for {measure!r}, which has atoms.")
+        return self.base_measure((*measure.batch_shape, measure.dim))
+
+
+class Gaussianise(Transported):
+    """w(x) is the standard normal point that the measure's transport maps to x."""
+
+    name = "gaussianise"
+    base, past = "normal", "gaussianised"
+
+    @staticmethod
+    def base_measure(shape: tuple[int, ...]) -> Measure:
+        return Gaussian(np.zeros(shape), cov=np.ones((*shape, 1)) * np.eye(shape[-1]))
+
+
+class ToUniform(Transported):
+    """w(x) is the point of the unit cube that the measure's transport maps to x: on the line, F(x)."""
+
+    name = "uniform"
+    base, past = "uniform", "mapped to the unit cube"
+    deviation = 12**-0.5
+
+    @staticmethod
+    def base_measure(shape: tuple[int, ...]) -> Measure:
+        return Uniform(np.zeros(shape), np.ones(shape))
 
 
 class UserTransform(Transform):
@@ -216,7 +245,7 @@ class UserTransform(Transform):
         )
 
 
-WARPS: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise)}
+WARPS: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise, ToUniform)}
 
 
 @saved("Warped", base=Instance(Kernel), warp=Instance(Transform))
@@ -227,8 +256,9 @@ class Warped(Kernel):
     ----------
     base : the kernel on the transformed points.
     warp : "log" (the logarithm of each coordinate), "whiten" (zero mean and unit covariance under the measure of x),
-        "gaussianise" (standard normal under the measure of x), or a function from points (..., N, d) to (..., N, d').
-        "whiten" and "gaussianise" take the measure from `bind`.
+        "gaussianise" (standard normal under the measure of x), "uniform" (uniform on the unit cube under the measure of
+        x: F(x) on the line), or a function from points (..., N, d) to (..., N, d'). "whiten", "gaussianise" and
+        "uniform" take the measure from `bind`.
 
     Examples
     --------
@@ -262,7 +292,8 @@ class Warped(Kernel):
         return Warped(self.base.with_log_lengthscales(values), self.warp)
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        base, free = self.base.to_fit(_standardised(x) if self.warp.needs_measure else self.warp(x), ard)
+        images = self.warp.deviation * _standardised(x) if self.warp.needs_measure else self.warp(x)
+        base, free = self.base.to_fit(images, ard)
         return type(self)(base, self.warp), free
 
     @property

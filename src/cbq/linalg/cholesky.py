@@ -125,6 +125,8 @@ class Factor(ABC):
                 f"b has shape {b.shape}, but right-hand sides must have shape (..., {self.n}, M): "
                 f"write b[..., None] for one vector per matrix."
             )
+        if b.shape[:-2] == self.batch_shape:
+            return b.swapaxes(-1, -2)
         batch = broadcast_batch({"the factor": self.batch_shape, "b": b.shape[:-2]}, "solve")
         return np.broadcast_to(b, (*batch, *b.shape[-2:])).swapaxes(-1, -2)
 
@@ -253,7 +255,7 @@ def factor_batch(
     """
     batch, n = storage.shape[:-2], storage.shape[-1]
     nuggets = nugget_rows(nugget, batch, n).reshape(-1, n)
-    stack, names = stacked(storage), list(np.ndindex(batch))
+    stack = stacked(storage)
     relative, absolute = np.empty(len(stack)), np.empty(len(stack))
 
     def task(span: slice) -> None:
@@ -261,8 +263,11 @@ def factor_batch(
             one = slice(span.start + i, span.start + i + 1)
             restore(one, stack[one])
 
+        def name(i: int) -> tuple[int, ...]:
+            return tuple(map(int, np.unravel_index(span.start + i, batch))) if batch else ()
+
         fill(span, stack[span])
-        relative[span], absolute[span] = factor_in_place(stack[span], nuggets[span], jitter, restore_one, names[span])
+        relative[span], absolute[span] = factor_in_place(stack[span], nuggets[span], jitter, restore_one, name)
 
     for_each_span(task, len(stack), n, n**3 / 3 + 30 * n**2)
     return LapackFactor(read_only(storage), read_only(absolute.reshape(batch)), read_only(relative.reshape(batch)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -83,12 +83,12 @@ def check_jitter(jitter: object) -> None:
 
 
 def factor_in_place(
-    a: Array, nugget: Array, jitter: Jitter, restore: Callable[[int], None], names: Sequence[tuple[int, ...]]
+    a: Array, nugget: Array, jitter: Jitter, restore: Callable[[int], None], name: Callable[[int], tuple[int, ...]]
 ) -> tuple[Array, Array]:
     """Overwrite the lower triangles of `a` (B, N, N) with factors; returns the jitters, relative and absolute (B,).
 
-    nugget: (B, N). `restore(i)` restores the part of a[i] below the diagonal after a failure. names: the indices of the
-    matrices in errors.
+    nugget: (B, N). `restore(i)` restores the part of a[i] below the diagonal after a failure. `name(i)` is its index in
+    errors.
     """
     diagonal = diagonals(a)
     # Matrices that are not finite fail below.
@@ -98,7 +98,7 @@ def factor_in_place(
         np.add(wanted, jitter.start * unit[:, None], out=diagonal)
     relative = np.full(len(a), jitter.start)
     for i in failures(a):
-        relative[i] = factor_with_more_jitter(a[i : i + 1], wanted[i], unit[i], jitter, partial(restore, i), names[i])
+        relative[i] = factor_with_more_jitter(a[i : i + 1], wanted[i], unit[i], jitter, partial(restore, i), name(i))
     return relative, relative * unit
 
 

@@ -19,6 +19,7 @@ from cbq.common import (
     Array,
     Booleans,
     Immutable,
+    RNGLike,
     broadcast_batch,
     count,
     finite,
@@ -142,7 +143,7 @@ class Measure(Immutable, ABC):
         """
         return self._score(self._points(x))
 
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
+    def sample(self, n: int, rng: RNGLike) -> Array:
         """Draw `n` independent points from each measure: shape (*batch_shape, n, d).
 
         Examples
@@ -155,7 +156,7 @@ class Measure(Immutable, ABC):
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
         """The shape of n draws from each measure; raise if they exceed the memory."""
         shape = (*self.batch_shape, count(n), self.dim)
-        require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
+        require_memory(math.prod(shape), f"n = {n} draws from {type(self).__name__}", "draw fewer at a time")
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
@@ -277,6 +278,77 @@ class Measure(Immutable, ABC):
         batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
         # The coordinates are independent, so the first j do not matter.
         return factors[j][..., None]._broadcast_getitem(batch, ...)
+
+    def marginals(self, kept: Sequence[int]) -> Measure:
+        """The joint measure of some coordinates, in their order.
+
+        Examples
+        --------
+        >>> measure = cbq.measures.Gaussian([0.0, 5.0, 2.0], cov=[1.0, 4.0, 9.0])
+        >>> measure.marginals([0, 2]).moments()[0]
+        array([0., 2.])
+        """
+        which = self._coordinates(kept, least=1)
+        return self if len(which) == self.dim else self._marginals(which)
+
+    def given(self, kept: Sequence[int], x: npt.ArrayLike) -> Measure:
+        """The measure of all other coordinates, in their order, given values x (..., k) of those that are `kept`.
+
+        Its batch shape broadcasts to the leading axes (...); it has none where the others do not depend on x.
+
+        Examples
+        --------
+        >>> measure = cbq.measures.Gaussian([0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]])
+        >>> measure.given([1], [[2.0], [-2.0]]).mean  # of the first coordinate, if the second is 2, or -2
+        array([[ 1.],
+               [-1.]])
+        """
+        which = self._coordinates(kept, most=self.dim - 1)
+        values = finite(x, "x")
+        if values.ndim == 0 or values.shape[-1] != len(which):
+            raise ValueError(
+                f"x must hold values (..., {len(which)}) of the coordinates kept, {which}, but its shape is "
+                f"{values.shape}."
+            )
+        return self._given(which, values) if which else self
+
+    def _coordinates(self, kept: Sequence[int], least: int = 0, most: int | None = None) -> list[int]:
+        """Positions of coordinates, in order and each once."""
+        if not isinstance(kept, list | tuple | range) and not (isinstance(kept, np.ndarray) and kept.ndim == 1):
+            raise TypeError(f"kept must be a list of coordinates, but it is {shown(kept)}.")
+        which = sorted({position(j, self.dim, "kept") for j in kept})
+        if not least <= len(which) <= (self.dim if most is None else most):
+            raise ValueError(f"kept must leave some of the {self.dim} coordinates, but it is {shown(kept)}.")
+        return which
+
+    def _marginals(self, which: list[int]) -> Measure:
+        """`marginals` at sorted positions, some but not all of them."""
+        return self._of_factors(lambda block, mine, _: block.marginals(mine) if mine else None, which)
+
+    def _given(self, which: list[int], x: Array) -> Measure:
+        """`given` at sorted positions, some but not all of them."""
+
+        def others(block: Measure, mine: list[int], columns: list[int]) -> Measure | None:
+            return None if len(mine) == block.dim else block._given(mine, x[..., columns]) if mine else block
+
+        return self._of_factors(others, which)
+
+    def _of_factors(self, part: Callable[[Measure, list[int], list[int]], Measure | None], which: list[int]) -> Measure:
+        """The product of a part of each factor, given its coordinates among `which` and their places in it."""
+        from cbq.measures.composite import Product
+
+        factors, start, found = self.factors(), 0, []
+        if len(factors) == 1:
+            raise NotImplementedError(
+                f"{type(self).__name__} in {self.dim} dimensions does not implement the distributions of some "
+                f"coordinates given others: use independent coordinates, a Gaussian, a LogNormal, or a Mixture of them."
+            )
+        for block in factors:
+            columns = [i for i, j in enumerate(which) if start <= j < start + block.dim]
+            found.append(part(block, [which[i] - start for i in columns], columns))
+            start += block.dim
+        known = [each for each in found if each is not None]
+        return known[0] if len(known) == 1 else Product(known)
 
     @abstractmethod
     def _logpdf(self, x: Array) -> Array: ...

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from cbq.common import Array, broadcast_batch, finite, generator, take_rows
+from cbq.common import Array, RNGLike, broadcast_batch, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, in_brief, measure_list, stack
 from cbq.measures.discrete import Discrete, Empirical, checked_weights
@@ -198,7 +198,7 @@ class Mixture(Measure):
         # The density has a jump or a kink where the support of a component ends inside.
         return all(ends) and all(c.has_smooth_density for c in self.components)
 
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
+    def sample(self, n: int, rng: RNGLike) -> Array:
         # Each component, and the choice between them, has its own generator, so that a larger n extends the draws.
         shape = self._shape_of_draws(n)
         n = shape[-2]
@@ -215,6 +215,15 @@ class Mixture(Measure):
 
     def conditional(self, head: Array) -> Measure:
         return next(islice(self._conditionals(head), head.shape[-1], None))
+
+    def _marginals(self, which: list[int]) -> Measure:
+        return Mixture(self.weights, [c._marginals(which) for c in self.components])
+
+    def _given(self, which: list[int], x: Array) -> Measure:
+        # A component counts by its weight times its density of x.
+        densities = _stacked(c._marginals(which)._logpdf(x[..., None, :])[..., 0] for c in self.components)
+        log_w = self._log_weights()[..., 0, :]
+        return Mixture(_normalised(log_w + densities, log_w), [c._given(which, x) for c in self.components])
 
     def _conditionals(self, x: Array) -> Iterator[Mixture]:
         """The measures of coordinate j given x_<j, for j = 0, 1, ...; x_j may be filled in before the next step."""

@@ -78,6 +78,19 @@ class Gaussian(Measure):
         mean = self.mean[..., None, j] + np.sum(L[..., j, :j] * v, axis=-1)
         return Gaussian(mean[..., None], cov=L[..., j, j, None, None] ** 2)
 
+    def _marginals(self, which: list[int]) -> Measure:
+        return Gaussian(self.mean[..., which], cov=self.cov[..., which, :][..., which])
+
+    def _given(self, which: list[int], x: Array) -> Measure:
+        # With L L' = S_aa and H = S_ba L^-T: x_b | x_a ~ N(m_b + H L^-1 (x_a - m_a), S_bb - H H')
+        rest = [j for j in range(self.dim) if j not in which]
+        L = cholesky(self.cov[..., which, :][..., which])[..., None, :, :]
+        H = solve_lower(L, self.cov[..., rest, :][..., which])
+        v = solve_lower(L[..., 0, :, :], x - self.mean[..., which])
+        mean = self.mean[..., rest] + np.sum(H * v[..., None, :], axis=-1)
+        cov = self.cov[..., rest, :][..., rest] - H @ np.swapaxes(H, -1, -2)
+        return Gaussian(mean, cov=cov[(None,) * (mean.ndim + 1 - cov.ndim)])
+
     def _logpdf(self, x: Array) -> Array:
         v = self._to_normal(x)
         log_det = np.sum(np.log(np.diagonal(self.cholesky, axis1=-2, axis2=-1)), axis=-1)
@@ -145,6 +158,12 @@ class LogNormal(Measure):
 
     def conditional(self, head: Array) -> Measure:
         return LogNormal(**self.log.conditional(_floored_log(head)).parameters())
+
+    def _marginals(self, which: list[int]) -> Measure:
+        return LogNormal(**self.log._marginals(which).parameters())
+
+    def _given(self, which: list[int], x: Array) -> Measure:
+        return LogNormal(**self.log._given(which, _floored_log(x)).parameters())
 
     def _logpdf(self, x: Array) -> Array:
         y = _floored_log(x)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from cbq.common import Array, called, indexed, is_whole, real, shown
+from cbq.common import Array, RNGLike, called, indexed, is_whole, real, shown
 from cbq.measures.base import Measure
 from cbq.measures.univariate import central_difference
 
@@ -67,7 +67,7 @@ class Unnormalised(Measure):
     def moments(self) -> NoReturn:
         self._refuse("moments")
 
-    def sample(self, n: int, rng: np.random.Generator | int) -> NoReturn:
+    def sample(self, n: int, rng: RNGLike) -> NoReturn:
         self._refuse("sample")
 
     def _logpdf(self, x: Array) -> Array:

@@ -14,7 +14,19 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq.common import Array, Progress, as_progress, between_0_and_1, generator, is_whole, number, shown
+from cbq.common import (
+    Array,
+    Integers,
+    Progress,
+    RNGLike,
+    as_progress,
+    between_0_and_1,
+    evenly,
+    generator,
+    is_whole,
+    number,
+    shown,
+)
 from cbq.fit import FRESH, Finding, Fit, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, posterior_means, standard_error
 from cbq.report import ArrayTable, html
@@ -22,6 +34,7 @@ from cbq.report import ArrayTable, html
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
 PATHS = 1000  # draws of I as a function of theta
+FEW = 64  # thetas at which I is drawn to see how well it is known
 OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer error in an interval
 
 
@@ -119,7 +132,7 @@ def answer(
     """
     draws.setflags(write=False)
     beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
-    if warn:
+    if warn and not fit._is_quiet:
         warn_of(beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
@@ -151,16 +164,29 @@ class OuterPosterior:
         *,
         n: int,
         design: Design,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         min_part: int = 1,
+        subset: Callable[[Outer, Array], tuple[Integers, Array]] | None = None,
         progress: Progress = False,
     ) -> OuterPosterior:
-        """The posterior at n thetas. min_part : the smallest number of thetas for an estimate of a functional."""
+        """The posterior at n thetas. min_part : the smallest number of thetas for an estimate of a functional.
+
+        subset : the rows of the thetas at which I is drawn, and their weights, from the thetas and the means there; by
+        default some that stand for all.
+        """
         progress = as_progress(progress)
         for_thetas, for_paths = generator(rng).spawn(2)
         nodes = outer(prior, n, design, for_thetas, fit.names, min_part)
+        later = subset is not None and len(nodes.subset) < len(nodes.theta)
+        if later:  # these draws only tell how well I is known
+            few = nodes.subset[evenly(len(nodes.subset), FEW)]
+            nodes = replace(nodes, subset=few, subset_weights=np.full(len(few), 1 / len(few)))
         paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
         mean = posterior_means(fit._quiet, nodes, paths, progress)
+        if later and subset is not None:
+            rows, weights = subset(nodes, mean)
+            nodes = replace(nodes, subset=rows, subset_weights=weights)
+            paths, mean[rows] = drawn(fit, nodes.theta[rows], for_paths), fit._quiet.predict(nodes.theta[rows])
         return cls(fit, nodes, mean, paths)
 
     def answer(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, Progress, as_text, did_you_mean, listed, real, shown
+from cbq.common import Array, Integers, Progress, RNGLike, as_text, did_you_mean, listed, real, shown
 from cbq.fit import Fit
 from cbq.nested.answer import Answer, OuterPosterior, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
@@ -76,7 +76,7 @@ def evppi(
     willingness_to_pay: npt.ArrayLike | None = None,
     n: int = NODES,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> Evppi:
     """The expected value of learning theta before deciding: E max_d NB_d(theta) - max_d E NB_d(theta).

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common import Array, Progress, as_progress, as_text, generator, is_whole, number, one_of, real, shown
+from cbq.common import Array, Progress, RNGLike, as_progress, as_text, generator, is_whole, number, one_of, real, shown
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.estimators import automatic_kernels_of_x
@@ -17,9 +17,9 @@ from cbq.fit import Fit
 from cbq.gp import ExactGP, LocalAmplitude, PooledPoints, choose_kernel
 from cbq.linalg.jitter import SMALL_JITTER
 from cbq.measures import Gaussian, Measure
+from cbq.measures.points import iid, sobol
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior, is_table
-from cbq.runs import iid, sobol
 from cbq.samples import units
 
 Method = Literal["mc", "bq"]
@@ -39,7 +39,7 @@ def nested_expectation(
     method: Method = "mc",
     n: int | None = None,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> Answer:
     """E[phi(I(theta))] over the prior of theta, with an interval.
@@ -94,7 +94,7 @@ def expected_loss(
     method: Method = "mc",
     n: int | None = None,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> Answer:
     """E[max(I(theta) - threshold, 0)] over the prior of theta: the expected loss above a threshold.

@@ -15,11 +15,23 @@ from typing import Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, Progress, evenly, generator, is_whole, one_of, reporting, require_memory, shown
+from cbq.common import (
+    Array,
+    Integers,
+    Progress,
+    RNGLike,
+    evenly,
+    generator,
+    is_whole,
+    one_of,
+    reporting,
+    require_memory,
+    shown,
+)
 from cbq.fit import Fit
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
-from cbq.runs import iid, sobol
+from cbq.measures.points import iid, sobol
 from cbq.samples import Names, named_columns, thetas_in
 
 Design = Literal["sobol", "iid"]
@@ -64,9 +76,7 @@ def standard_error(of_parts: Sequence[Array]) -> Array:
     return np.std(of_parts, axis=0, ddof=1) / np.sqrt(len(of_parts)) if len(of_parts) else np.zeros(())
 
 
-def outer(
-    prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, names: Names, min_part: int = 1
-) -> Outer:
+def outer(prior: PriorLike, n: int, design: Design, rng: RNGLike, names: Names, min_part: int = 1) -> Outer:
     """The n thetas of a prior over theta; all thetas of a table of draws or of an `Empirical` measure.
 
     names : of the p coordinates of theta. min_part : the smallest number of thetas in a part.

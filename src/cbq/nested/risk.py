@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Progress, between_0_and_1, one_of
+from cbq.common import Array, Integers, Progress, RNGLike, between_0_and_1, one_of
 from cbq.fit import MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
+from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, is_table, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
+UNSEEN = 0.5  # share of the tail that may be unlike all observed thetas
 ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ValueAtRisk(Answer):
+class TailRisk(Answer):
     """The value at risk, see `Answer`; and from the same draws of I, the mean loss beyond it.
 
     tail : the conditional value at risk.
@@ -45,9 +47,9 @@ def value_at_risk(
     output: int | None = None,
     n: int = NODES,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
-) -> ValueAtRisk:
+) -> TailRisk:
     """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta, and the mean of its tail.
 
     Parameters
@@ -69,22 +71,7 @@ def value_at_risk(
     >>> risk.estimate < risk.tail.estimate
     True
     """
-    loss = _Loss.of(fit, alpha, tail, output)
-    find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
-
-    def functional(values: Array, weights: Array) -> Array:
-        return loss.sign * find(loss(values), weights, alpha)
-
-    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        # The standard error belongs to the average over parts, which in one dimension is also the better estimate
-        # for Sobol points.
-        parts = nodes.of_parts(functional, mean)
-        value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
-        return value, standard_error(parts)
-
-    posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
-    result = posterior.answer(functional, at_mean, findings)
-    return ValueAtRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
+    return tail_risk(fit, prior, alpha, tail, output, n=n, design=design, rng=rng, progress=progress)[0]
 
 
 def conditional_value_at_risk(
@@ -96,7 +83,7 @@ def conditional_value_at_risk(
     output: int | None = None,
     n: int = NODES,
     design: Design = "sobol",
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     progress: Progress = False,
 ) -> Answer:
     """The mean loss I(theta) in the tail of probability 1 - alpha, also called expected shortfall.
@@ -114,6 +101,36 @@ def conditional_value_at_risk(
     loss = _Loss.of(fit, alpha, tail, output)
     posterior, findings = loss.posterior(fit, prior, n=n, design=design, rng=rng, progress=progress)
     return posterior.answer(loss.tail_mean, findings=findings)
+
+
+def tail_risk(
+    fit: Fit,
+    prior: PriorLike,
+    alpha: float,
+    tail: Tail,
+    output: int | None,
+    *,
+    drawn: int = SUBSET,
+    **how: Any,
+) -> tuple[TailRisk, OuterPosterior]:
+    """The value at risk, and the posterior of I behind it. drawn : the number of thetas at which I is drawn."""
+    loss = _Loss.of(fit, alpha, tail, output)
+    find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
+
+    def functional(values: Array, weights: Array) -> Array:
+        return loss.sign * find(loss(values), weights, alpha)
+
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+        # The standard error belongs to the average over parts, which in one dimension is also the better estimate
+        # for Sobol points.
+        parts = nodes.of_parts(functional, mean)
+        value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
+        return value, standard_error(parts)
+
+    posterior, findings = loss.posterior(fit, prior, drawn, **how)
+    result = posterior.answer(functional, at_mean, findings)
+    risk = TailRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
+    return risk, posterior
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
@@ -167,23 +184,52 @@ class _Loss:
         """The mean of I in the tail."""
         return self.sign * tail_mean(self(values), weights, self.alpha)
 
-    def posterior(self, fit: Fit, prior: PriorLike, **how: Any) -> tuple[OuterPosterior, tuple[Finding, ...]]:
+    def posterior(
+        self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, **how: Any
+    ) -> tuple[OuterPosterior, tuple[Finding, ...]]:
         """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
-        posterior = OuterPosterior.at(fit, prior, min_part=min_part, **how)
+        subset = partial(self._towards_tail, drawn)
+        posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
         return posterior, self._unseen_tail(posterior)
 
+    def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
+        """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.
+
+        A theta is taken with a probability that grows as the share of worse losses falls, but not beyond the tail: of
+        thetas in proportion to their weights, a tail of half a per cent would have two or three.
+        """
+        losses = self(mean)
+        order = np.argsort(-losses, kind="stable")
+        weights = nodes.weights[order]
+        worse = np.cumsum(weights) - 0.5 * weights
+        rate = weights / (worse + (1.0 - self.alpha))
+        rate = np.minimum(size * rate / np.sum(rate), 1.0)
+        steps = np.floor(np.cumsum(rate) + 0.5)  # systematic: one row for each step of the sum
+        chosen = np.diff(steps, prepend=0.0) > 0
+        found = weights[chosen] / rate[chosen]
+        return order[chosen], found / np.sum(found)
+
     def _unseen_tail(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
-        """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
+        """A finding where most of the tail is unlike all observed thetas.
+
+        It is outside of their range, with losses worse than at any of them; or the losses are worse by more than a
+        margin, wherever they are.
+        """
         fit, nodes = posterior.fit, posterior.nodes
         observed, losses = self(np.asarray(fit.predict(fit.theta))), self(posterior.mean)
         start, largest = float(step_quantile(losses, nodes.weights, self.alpha)), float(np.max(observed))
-        if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):
+        tail = losses >= start
+        margin = MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest)
+        outside = np.any((nodes.theta < np.min(fit.theta, axis=0)) | (nodes.theta > np.max(fit.theta, axis=0)), axis=1)
+        unseen = tail & (losses > largest + np.where(outside, ROUNDING * abs(largest), margin))
+        share = 1.0 if np.all(unseen[tail]) else float(np.sum(nodes.weights[unseen]) / np.sum(nodes.weights[tail]))
+        if share <= UNSEEN:
             return ()
-        tail = fit.names.ranges("theta", nodes.theta[losses >= start])
+        which = "the whole tail" if share == 1 else f"{share:.0%} of the tail"
         text = (
-            f"the whole tail, {tail}, has worse losses than any of the {len(observed)} observed thetas: it starts at "
-            f"{self.sign * start:.4g}, and the worst observed theta has {self.sign * largest:.4g}. The interval rests "
-            f"on the prior of I alone."
+            f"{which}, {fit.names.ranges('theta', nodes.theta[tail])}, has worse losses than any of "
+            f"the {len(observed)} observed thetas: the tail starts at {self.sign * start:.4g}, and the worst observed "
+            f"theta has {self.sign * largest:.4g}. The interval rests on the prior of I alone."
         )
         return (Finding("beyond", text),)

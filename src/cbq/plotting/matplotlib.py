@@ -149,6 +149,7 @@ def draw_mark(ax: Any, mark: Mark, panel: Panel) -> Any:
     match mark:
         case Line():
             style: dict[str, Any] = {"color": COLOURS[mark.colour], "lw": mark.width, "ls": STROKES[mark.dash]}
+            style["solid_capstyle"] = "butt"  # a wide line is a bar, which ends at its last point
             return ax.plot(mark.x, mark.y, marker=mark.marker, ms=4.5, alpha=mark.opacity, **style, **common)[0]
         case Band():
             low, high = (cut(end, panel.limits[1], log=panel.y.log) for end in (mark.low, mark.high))

@@ -15,6 +15,7 @@ from cbq.common import (
     Executor,
     Immutable,
     Progress,
+    RNGLike,
     as_executor,
     as_progress,
     called,
@@ -186,7 +187,7 @@ class Problem(Immutable):
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
         return answer.copy()
 
-    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Array:
+    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: RNGLike | None = None) -> Array:
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite.
 
         Where theta is a row of a table, or x a table, their columns are found by the names of this problem.
@@ -221,7 +222,7 @@ class Problem(Immutable):
         T: int | None = None,
         N: int | npt.ArrayLike | None = None,
         *,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         design: CollectDesign = "iid",
         theta: npt.ArrayLike | None = None,
         scramble: Scramble = "independent",
@@ -246,8 +247,9 @@ class Problem(Immutable):
         ----------
         T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
-        rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
-            that they depend neither on T nor on other thetas.
+        rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes. Theta t and
+            its points have a seed of their own, derived from this one and t, so that they depend neither on T nor on
+            other thetas.
         design : "iid" or "sobol": scrambled Sobol points, transported to the measure of x, and to the prior. They are
             best balanced if N is a power of two.
         theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1; the columns of a table are
@@ -346,7 +348,7 @@ class Problem(Immutable):
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         start: Samples | None = None,
         batch: int | None = None,
         executor: Executor | int | None = None,
@@ -367,8 +369,9 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()` or
-            a list of them. Each may have tolerances of its own; the following ones are those of all others.
+        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
+            `cbq.Best()`, `cbq.ValueAtRisk(alpha)`, `cbq.ExpectedShortfall(alpha)`, `cbq.ExpectedLoss()` or a list of
+            them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
         rtol : the same in units of the standard deviation of I over Q, such as 0.01.
         relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
@@ -376,7 +379,7 @@ class Problem(Immutable):
             value over 95% of Q.
         level : of the interval.
         budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
-        rng : a Generator or a seed.
+        rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes.
         start : existing samples of this problem, from `collect` or from an earlier `solve`.
         batch : number of runs that are chosen jointly, and all made before the next choice. By default, several workers
             get further runs as they become free; without them, it is an eighth of the runs so far.
@@ -425,7 +428,7 @@ class Problem(Immutable):
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
-        rng: np.random.Generator | int,
+        rng: RNGLike,
         start: Samples | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         cost: Cost | Measured | None = None,

@@ -52,7 +52,7 @@ def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
     f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1) (Saltelli and Sobol', 1995);
     `a` has a coefficient for each input, at least two, none of them negative.
     theta is the first input and x the others. Var E[f | theta] / Var f is the first-order Sobol index, whose exact
-    value is `cbq.problems.sobol_g.index(a)`; docs/guide/nested.md estimates it from a fit.
+    value is `cbq.problems.sobol_g.index(a)`; `cbq.sensitivity` estimates it from a fit.
     """
     model = SobolGModel(_coefficients(a))
     return Problem(model.integrand, model.family, Uniform(0.0, 1.0), exact=model.exact, name="sobol-g")

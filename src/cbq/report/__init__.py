@@ -1,9 +1,10 @@
-"""Pages to hand on: one HTML file each, with charts and sliders, which loads nothing from anywhere.
+"""Pages to hand on: one HTML file each, with charts and sliders, which loads nothing from anywhere; or Word or PDF.
 
 page: paragraphs, tables and notices as HTML, in which all text is escaped; sections, and the file that they make, with
 its style (page.css) and its script (page.js).
 charts: panels of figures and readers, as JSON, which the script of the page draws.
 table: the one table of all results.
+documents: pages as Word documents and as PDF.
 html: tables and boxes for notebooks.
 """
 

@@ -22,6 +22,7 @@ from cbq.report.page import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
 MAX_DECIMALS = 8
+GROUPED_FROM = 1e6  # whole numbers from here on are written with commas between thousands
 EXPONENT_FROM = 1e9  # numbers from here on are written with an exponent
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -130,6 +131,7 @@ def _is_column(value: Any) -> bool:
 
 def _unicode(label: str) -> str:
     """A label without the mathematics that matplotlib reads, with letters and subscripts as on paper: I₀(θ)."""
+    label = label.replace("\n", "; ")
     if r"\theta" in label:
         label = re.sub(r"_\{?(\d+)\}?", lambda found: found[1].translate(SUBSCRIPTS), label)
     return re.sub(r"(?<!\\)\$", "", label).replace(r"\$", "$").replace(r"\theta", "θ")
@@ -182,4 +184,7 @@ def resolved(value: float, half_width: float) -> str:
     if decimals > MAX_DECIMALS or abs(value) >= EXPONENT_FROM:
         digits = decimals + (floor(log10(abs(value))) + 1 if value else 1)
         return f"{value:.{min(max(digits, 1), MAX_DIGITS) - 1}e}"
-    return f"{value:.{decimals}f}" if decimals >= 0 else f"{round(value, decimals):.0f}"
+    if decimals >= 0:
+        return f"{value:.{decimals}f}"
+    whole = round(value, decimals)
+    return f"{whole:,.0f}" if abs(whole) >= GROUPED_FROM else f"{whole:.0f}"

@@ -60,6 +60,7 @@
   function tickText(value, digits) {
     const size = Math.abs(value);
     if (value === 0) return "0";
+    if (size >= 1e6 && size < 1e12 && !(digits > 6)) return size < 1e9 ? short(value / 1e6) + "M" : short(value / 1e9) + "B";
     return (size >= 1e6 && !(digits > 6)) || size < 1e-3 ? Number(value.toPrecision(6)).toExponential() : short(value, digits);
   }
 

@@ -21,7 +21,9 @@ import numpy as np
 import scipy
 
 from cbq._version import __version__
+from cbq.report.documents import WRITERS, write_document
 
+MOST_PRINTED = 9  # columns of a table that a printed page holds in its usual size of letters
 Html = NewType("Html", str)  # text that a browser may read as markup
 Kind = Literal["warning", "remark", "good"]
 
@@ -77,10 +79,11 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: st
         scope = ' scope="col"' if tag == "th" else ""
         return "".join(f"<{tag}{scope}{kind}>{words(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
 
+    wide = ' class="wide"' if len(header) > MOST_PRINTED else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     return Html(
         f'<p class="caption">{words(caption)}</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{words(caption)}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{words(caption)}"><table{wide}>'
         f"<thead><tr>{cells('th', header)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -149,7 +152,13 @@ class Page:
 """
 
     def write(self, path: str) -> None:
-        """Write the file. Names of files that are no Unicode are shown by their bytes."""
+        """Write the file: Word or PDF if the suffix is .docx or .pdf, and otherwise HTML.
+
+        Names of files that are no Unicode are shown by their bytes.
+        """
+        if Path(path).suffix.lower() in WRITERS:
+            write_document(self, path)
+            return
         Path(path).write_bytes(self.html().encode("utf-8", errors="backslashreplace"))
 
 

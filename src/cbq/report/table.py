@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import isnan
 from os import PathLike
@@ -60,6 +60,7 @@ def digits(number: int) -> Format:
 class Table(ABC):
     """A result that is a table. It prints aligned, displays in notebooks, and turns into data frames and files."""
 
+    _title: ClassVar[str] = ""  # of its page, and of its section in other pages (default: the name of the class)
     _left: ClassVar[int] = 1  # columns that align left
     _most: ClassVar[int] = 10**9  # rows in a text, evenly spread over all of them
 
@@ -93,7 +94,7 @@ class Table(ABC):
                 writer.writerow(["" if is_unknown(value) else value for value in row])
 
     def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a self-contained HTML report.
+        """Write a self-contained report: HTML, or Word or PDF if the path ends in .docx or .pdf.
 
         title : of the report. repeat : code or a command that makes this result, to be shown in it.
         """
@@ -114,11 +115,15 @@ class Table(ABC):
         return aligned(cells, left=self._left, notes=notes)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        name = title or type(self).__name__
-        drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
-        body = [*drawn, part_of(self, name), *map(paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", code(repeat, "how to repeat it"))]
-        return Page(name, "", Html(""), [Section("The table", joined(body)), *how])
+        return Page(title or self._section.title, "", Html(""), [replace(self._section, title="The table"), *how])
+
+    @property
+    def _section(self) -> Section:
+        """The figure, the table and the sentences below it, in a page."""
+        name = self._title or type(self).__name__
+        drawn = [figure_html(self._figure().panels, name)] if isinstance(self, Drawn) else []
+        return Section(name, joined([*drawn, part_of(self, name), *map(paragraph, self._below())]))
 
     def _cells(self, columns: Iterable[Column], below: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """The lines of a table in texts, the first of which is the header, and the sentences below it.
@@ -198,18 +203,22 @@ class RowTable(Table):
         return [header, *lines], below
 
     def _below(self) -> list[str]:
-        numbered = [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
-        return [*filter(None, [self._legend()]), *numbered, *sentences(self._remarks())]
+        return [*filter(None, [self._legend()]), *self._numbered_notes(), *sentences(self._remarks())]
+
+    def _numbered_notes(self) -> list[str]:
+        return [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
 
 
 def part_of(table: Table, caption: str, most: int = 40) -> Html:
-    """A table in a page, with its rows beyond `most` folded."""
+    """A table in a page, with its rows beyond `most` folded, and the notes of its rows below."""
     (header, *rows), _ = table._cells(table._in_text(), ())
-    shown = html_table(header, rows[:most], caption, left=table._left)
-    if len(rows) <= most:
-        return shown
-    rest = html_table(header, rows[most:], caption, left=table._left)
-    return joined([shown, folded(f"{len(rows) - most} more rows", rest)])
+    parts = [html_table(header, rows[:most], caption, left=table._left)]
+    if len(rows) > most:
+        rest = html_table(header, rows[most:], caption, left=table._left)
+        parts.append(folded(f"{len(rows) - most} more rows", rest))
+    if isinstance(table, RowTable):
+        parts += map(paragraph, table._numbered_notes())
+    return joined(parts)
 
 
 def sentences(remarks: Iterable[str]) -> list[str]:

@@ -4,7 +4,8 @@ from cbq.checkpoint import CheckpointError
 from cbq.runs.answer import AdaptiveAnswer, History
 from cbq.runs.asked import Asked, RefusedResult
 from cbq.runs.collect import OnError, RunOptions, collect_samples
-from cbq.runs.draws import CollectDesign, Draws, Scramble, iid, sobol
+from cbq.runs.curves import Best, ExpectedLoss, ExpectedShortfall, ValueAtRisk
+from cbq.runs.draws import CollectDesign, Draws, Scramble
 from cbq.runs.estimands import Estimand, Mean, Probability, Quantile, Std
 from cbq.runs.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.runs.integrand import Evaluator, Integrand, IntegrandError, Points, rng_parameter

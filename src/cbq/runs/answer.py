@@ -6,16 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq.common import Array, between_0_and_1, is_whole, short, shown
-from cbq.fit import Fit, Summary, Triple
+from cbq.fit import BestTheta, Fit, Summary, Triple
 from cbq.measures import Measure
 from cbq.plotting import Drawn, Figure
 from cbq.report import ArrayTable, capital, write_page
+from cbq.runs.curves import Best, CurveEstimand
+from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import MAX_SHARE, Goal, Round
 from cbq.samples import Names, Runs, Samples
@@ -107,19 +109,36 @@ class AdaptiveAnswer:
     def history(self) -> History:
         """The accuracy at each round."""
         half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
-        target = np.stack([self.goal.target(round.mean, round.half_width) for round in self.rounds])
+        target = np.stack([self.goal.target_at(round) for round in self.rounds])
         runs = np.array([round.runs for round in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
         return History(runs, half_width, target, chosen, self._quantities)
 
+    @property
+    def best(self) -> BestTheta:
+        """The best theta, if the goal, or one of several, was `cbq.Best()`.
+
+        Examples
+        --------
+        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Best(maximize=False), budget=16, rng=0)
+        >>> answer.best.theta.shape
+        (1,)
+        """
+        for estimand, c in self.goal.columns(self.fit.C or 1, self.fit.names):
+            if isinstance(estimand, Best):
+                return estimand.best(self.fit, c, self.prior, self.goal.level)
+        raise ValueError("this run has no goal cbq.Best(): answer.fit.best(prior) finds the best theta.")
+
     def estimate(
-        self, theta: npt.ArrayLike, level: float | None = 0.95, *, goal: int = 0, size: int = 2**14
-    ) -> Array | Triple:
+        self, theta: npt.ArrayLike | None = None, level: float | None = 0.95, *, goal: int = 0, size: int = 2**14
+    ) -> Array | Triple | float | tuple[float, float, float]:
         """What was asked for at thetas (M, p), and the ends of its interval: three arrays (M,), or (M, C) for the mean.
 
-        level : of the interval; None returns the estimate alone. goal : its number, if there are several. size : number
-        of points of each measure from which an outcome is computed.
+        The best I and risk measures are one number for all thetas: three numbers.
+
+        theta : None for these. level : of the interval; None returns the estimate alone. goal : its number, if there
+            are several. size : number of points of each measure from which an outcome is computed.
 
         Examples
         --------
@@ -133,7 +152,15 @@ class AdaptiveAnswer:
             raise ValueError(f"goal must be a number from 0 to {last}, of one of the goals, but it is {shown(goal)}.")
         estimand, fit = self.goal.estimands[goal], self.fit
         share = 0.95 if level is None else between_0_and_1(level, "level")
-        if estimand.of_outcome:
+        if isinstance(estimand, CurveEstimand):
+            if theta is not None:
+                raise ValueError(f"{type(estimand).__name__} is one number for all thetas: omit theta.")
+            number = estimand.estimate(fit, estimand.column(fit.names, fit.C or 1), self.prior, share)
+            return number[0] if level is None else number
+        if theta is None:
+            raise ValueError(f"theta is missing: {type(estimand).__name__} has an estimate at each theta.")
+        found: Triple
+        if isinstance(estimand, Pointwise) and estimand.of_outcome:
             c = estimand.column(fit.names, fit.C or 1)
             focus = Focus.on(estimand, c, fit, fit._thetas(theta), np.random.default_rng(0), size=size)
             found = focus.interval(share, self.samples.n_evaluations)
@@ -145,14 +172,28 @@ class AdaptiveAnswer:
                 found = found[0][:, c], low[:, c], high[:, c]
         return found[0] if level is None else found
 
-    def _estimates(self, theta: Array, level: float = 0.95) -> dict[str, Array]:
-        """The columns of a table: theta (M, p), and what was asked for beside means, with the ends of intervals."""
-        found, goals = dict[str, Array](), self.goal.estimands
-        for k in [k for k, each in enumerate(goals) if each.of_outcome]:
-            label = goals[k].text(self.fit.names.f[goals[k].column(self.fit.names, self.fit.C or 1)])
-            mean, low, high = self.estimate(theta, level, goal=k)
-            found |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
-        return dict(zip(self.fit.names.theta, theta.T, strict=True)) | found
+    def _goal_tables(self, theta: Array) -> dict[str, dict[str, npt.NDArray[Any]]]:
+        """The columns of tables, by name: `goals` at thetas (M, p), `numbers` for all thetas, `best` thetas."""
+        goals, names, level, C = self.goal.estimands, self.fit.names, self.goal.level, self.fit.C or 1
+        tables, each = dict[str, dict[str, npt.NDArray[Any]]](), dict[str, Array]()
+        numbers = list[tuple[str, float, float, float]]()
+        for k, estimand in enumerate(goals):
+            if not (estimand.of_outcome or isinstance(estimand, CurveEstimand)):
+                continue
+            label = estimand.text(names.f[estimand.column(names, C)])
+            if isinstance(estimand, CurveEstimand):
+                numbers.append((label, *cast("tuple[float, float, float]", self.estimate(level=level, goal=k))))
+            else:
+                mean, low, high = cast(Triple, self.estimate(theta, level, goal=k))
+                each |= {label: mean, f"{label}, lower": low, f"{label}, upper": high}
+        if each:
+            tables["goals"] = dict(zip(names.theta, theta.T, strict=True)) | each
+        if numbers:
+            columns = zip(("what", "estimate", "lower", "upper"), zip(*numbers, strict=True), strict=True)
+            tables["numbers"] = {name: np.array(column) for name, column in columns}
+        if any(isinstance(estimand, Best) for estimand in goals):
+            tables["best"] = self.best.to_columns()
+        return tables
 
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
@@ -176,6 +217,16 @@ class AdaptiveAnswer:
         return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
 
     @property
+    def status(self) -> int:
+        """0 if the goal was reached, or none was stated, and 1 if the run ended before, as in results of SciPy."""
+        return int(self.goal.has_target and not self.reached)
+
+    @property
+    def message(self) -> str:
+        """Whether the goal was reached, and how accurate the answer is, in sentences."""
+        return f"{': '.join(self.outcome)} {self.advice}".strip()
+
+    @property
     def _quantities(self) -> Names:
         """The names of theta and x, and of the K quantities in the place of outputs."""
         names, goal = self.fit.names, self.goal
@@ -187,7 +238,7 @@ class AdaptiveAnswer:
     @property
     def _accuracy(self) -> str:
         last, goal, names = self.rounds[-1], self.goal, self._quantities
-        size, target = goal.size(last.half_width), goal.target(last.mean, last.half_width)
+        size, target = goal.size(last.half_width), goal.target_at(last)
         spread = np.std(last.mean, axis=0)
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -199,6 +250,9 @@ class AdaptiveAnswer:
         of_output = f" for {names.output(worst)}{several}" * (len(size) > 1 or not goal.of_mean_only)
         if not goal.of_mean_only:
             relative = f", {of_value:.2g} of its value" * bool(np.isfinite(of_value))
+        estimand, _ = goal.columns(self.fit.C or 1, self.fit.names)[worst]
+        if isinstance(estimand, CurveEstimand):
+            return f"{estimand.accuracy(short(size[worst]), goal.level, of_output)}{relative}"
         return f"the {goal.level:.0%} interval{of_output} has a half-width of {short(size[worst])} ({over}){relative}"
 
     def _values_line(self) -> str:
@@ -208,9 +262,11 @@ class AdaptiveAnswer:
         last, names = self.rounds[-1], self._quantities
         low, high = np.min(last.mean, axis=0), np.max(last.mean, axis=0)
         ranges = [
-            f"{names.output(k)} is {short(low[k])}" + f" to {short(high[k])} over Q" * (len(last.mean) > 1)
+            f"{names.output(k)} is {short(low[k])}" + f" to {short(high[k])} over Q" * bool(high[k] > low[k])
             for k in range(len(low))
         ]
+        if any(isinstance(each, Best) for each in self.goal.estimands) and last.sound:
+            ranges.append(f"it is at {names.at('theta', self.best.theta)}")
         return f"{capital('; '.join(ranges))}."
 
     def _next_line(self) -> str:

@@ -6,7 +6,7 @@ made from the entropy of the run and a key: what the draw is for, and which thet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,13 +14,12 @@ import numpy as np
 
 from cbq.common import Array
 from cbq.measures import Measure
+from cbq.measures.points import iid, sobol, transported
 from cbq.samples import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
 THETA_KEY, X_KEY, F_KEY, CANDIDATES_KEY, WANTED_KEY, FOCUS_KEY = range(6)  # the first part of the key of a seed
-SOBOL_BITS = 30
-BLOCK_ROWS = 64  # points that are transported together
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class Draws:
     def thetas(self, prior: Measure, T: int) -> Array:
         """T thetas (T, p) from their prior."""
         if self.design == "sobol":
-            return _transported(prior.transport, sobol(T, prior.dim, self._rng(THETA_KEY)), 0.5)
+            return transported(prior.transport, sobol(T, prior.dim, self._rng(THETA_KEY)), 0.5)
         return np.concatenate([prior.sample(1, self._rng(THETA_KEY, t)) for t in range(T)])
 
     def points(self, measures: Sequence[Measure], counts: Sequence[int]) -> list[Array]:
@@ -95,7 +94,7 @@ class Draws:
             cubes = [longest[:n] for n in counts]
         else:
             cubes = [sobol(n, d, self._rng(X_KEY, t)) for t, n in enumerate(counts)]
-        return [_transported(m.transport, u, 0.5) for m, u in zip(measures, cubes, strict=True)]
+        return [transported(m.transport, u, 0.5) for m, u in zip(measures, cubes, strict=True)]
 
     def _rng(self, *key: int) -> np.random.Generator:
         """The generator of one draw, which depends on the entropy of the run and this key only."""
@@ -105,33 +104,3 @@ class Draws:
 def keyed_generator(entropy: list[int], *key: int) -> np.random.Generator:
     """A generator that depends on the entropy of a run and this key only."""
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-
-
-def iid(measure: Measure, n: int, rng: np.random.Generator) -> Array:
-    """n independent points (n, d) from a measure."""
-    if type(measure).sample is not Measure.sample:
-        return measure.sample(n, rng)  # its own method, which must be prefix-stable for a run to be extended
-    return _transported(lambda v: measure.transport(v, "normal"), rng.standard_normal((n, measure.dim)), 0.0)
-
-
-def sobol(n: int, dim: int, rng: np.random.Generator) -> Array:
-    """The first n points of a scrambled Sobol sequence, strictly inside the unit cube: (n, dim)."""
-    from scipy.stats.qmc import Sobol  # slow to import
-
-    u = Sobol(dim, scramble=True, bits=SOBOL_BITS, rng=rng).random_base2((n - 1).bit_length())
-    return np.asarray(u[:n] + 0.5 ** (SOBOL_BITS + 1), dtype=np.float64)  # the centre of each cell, which is never 0
-
-
-def _transported(transport: Callable[[Array], Array], u: Array, padding: float) -> Array:
-    """The images of u (n, d), computed in blocks of BLOCK_ROWS rows, the last one filled up with `padding`.
-
-    The last bits of a matrix product depend on the number of its rows, and a point must not depend on how many others
-    are drawn.
-    """
-    n, d = u.shape
-    if d == 1:
-        return transport(u)
-    padded = np.full((-(-n // BLOCK_ROWS) * BLOCK_ROWS, d), padding)
-    padded[:n] = u
-    blocks = [transport(padded[i : i + BLOCK_ROWS]) for i in range(0, len(padded), BLOCK_ROWS)]
-    return np.concatenate(blocks)[:n]

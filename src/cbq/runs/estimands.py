@@ -24,25 +24,28 @@ from cbq.common import Array, finite, is_whole, shown
 from cbq.fit import Marginals, Outcome, Triple
 from cbq.samples import Names
 
-WIDTHS = ("atol", "rtol", "relative")
+WIDTHS = ("tolerance", "rtol", "relative")
 ROUNDING = 1e-15  # of a probability: 1 - P(f <= c) is not known better
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimand(ABC):
-    """A property of the distribution of f under P_theta, and the half-width of its interval that is wanted.
+    """What is wanted, and how accurately: the half-width of its interval.
 
-    atol : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None: no
-    such goal. output : the number or the name of the output of f, if it has several.
+    tolerance : in units of the estimand. rtol : in units of its spread over Q. relative : in units of its value. None:
+    no such goal. output : the number or the name of the output of f, if it has several.
     """
 
-    atol: float | None = None
+    tolerance: float | None = None
     rtol: float | None = None
     relative: float | None = None
     output: int | str | None = None
 
-    of_outcome: ClassVar[bool] = True  # whether it is read from the outcome of f, at points, rather than from integrals
+    of_outcome: ClassVar[bool] = (
+        False  # whether it is read from the outcome of f, at points, rather than from integrals
+    )
     is_local: ClassVar[bool] = False  # whether few points of P_theta may decide it
+    in_tails: ClassVar[bool] = False  # whether few thetas of Q may decide it
 
     def __post_init__(self) -> None:
         for name in WIDTHS:
@@ -53,26 +56,16 @@ class Estimand(ABC):
             raise TypeError(f"output must be the number or the name of an output of f, but it is {shown(self.output)}.")
 
     @abstractmethod
-    def of(self, outcome: Outcome, level: float | None) -> Array | Triple:
-        """The estimate (M,) or (M, C) and, with a level, the ends of its interval."""
-
-    def relevance(self, known: Marginals) -> Array:
-        """The logarithm (n,), at most 0, of how much points decide the estimate."""
-        return np.zeros(len(known.mean))
-
-    @abstractmethod
-    def slopes(self, known: Marginals) -> Array:
-        """How the estimate moves with the mean of f at each point, (n,)."""
-
-    @abstractmethod
     def text(self, f: str) -> str:
         """The estimand in words, for an output that is called f."""
 
-    def interval(self, outcome: Outcome, level: float, n: int) -> Triple:
-        """The estimate, and the ends of its interval given n runs."""
-        found = self.of(outcome, level)
-        assert isinstance(found, tuple)
-        return found
+    @property
+    def needs_emulator(self) -> bool:
+        """Whether a model of f itself is needed, not of its integrals alone."""
+        return self.of_outcome
+
+    def require_dimension(self, p: int) -> None:  # noqa: B027, most have nothing to check
+        """Raise if it does not fit thetas of p coordinates."""
 
     def column(self, names: Names, C: int) -> int:
         """The output of f that is meant, among C."""
@@ -108,11 +101,35 @@ class Estimand(ABC):
         return kind(**{name: value for name, value in record.items() if name != "kind"})
 
 
+class Pointwise(Estimand):
+    """A property of the distribution of f at each theta."""
+
+    of_outcome: ClassVar[bool] = True
+
+    @abstractmethod
+    def of(self, outcome: Outcome, level: float | None) -> Array | Triple:
+        """The estimate (M,) or (M, C) and, with a level, the ends of its interval."""
+
+    def relevance(self, known: Marginals) -> Array:
+        """The logarithm (n,), at most 0, of how much points decide the estimate."""
+        return np.zeros(len(known.mean))
+
+    @abstractmethod
+    def slopes(self, known: Marginals) -> Array:
+        """How the estimate moves with the mean of f at each point, (n,)."""
+
+    def interval(self, outcome: Outcome, level: float, n: int) -> Triple:
+        """The estimate, and the ends of its interval given n runs."""
+        found = self.of(outcome, level)
+        assert isinstance(found, tuple)
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
-class Mean(Estimand):
+class Mean(Pointwise):
     """The mean I(theta) of f, for `problem.solve(goal=...)`, of all outputs unless one is named.
 
-    atol, rtol, relative : the wanted half-width of its interval: in units of I, of the spread of I over Q, of I itself.
+    tolerance, rtol, relative : the wanted half-width of its interval: in units of I, of the spread of I over Q, of I.
 
     Examples
     --------
@@ -133,7 +150,7 @@ class Mean(Estimand):
         return f"E {f}"
 
 
-class AtThreshold(Estimand):
+class AtThreshold(Pointwise):
     """An estimand that the values of f near one value decide: a probability or a quantile."""
 
     is_local: ClassVar[bool] = True
@@ -160,8 +177,8 @@ class Probability(AtThreshold):
     """The probability that f exceeds, or is at most, a value, for `problem.solve(goal=...)`.
 
     above, below : one of the two: P(f > above), or P(f <= below).
-    atol, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q, or as
-        a share of the probability itself. output : of f, if it has several.
+    tolerance, rtol, relative : the wanted half-width of its interval: as a probability, in units of its spread over Q,
+        or as a share of the probability itself. output : of f, if it has several.
 
     Examples
     --------
@@ -208,8 +225,9 @@ class Probability(AtThreshold):
 class Quantile(AtThreshold):
     """A quantile of f under P_theta, for `problem.solve(goal=...)`: f is at most this with probability q.
 
-    q : strictly between 0 and 1. atol, rtol, relative : the wanted half-width of its interval: in units of f, of its
-        spread over Q, or as a share of the quantile. output : of f, if it has several.
+    q : strictly between 0 and 1.
+    tolerance, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a
+        share of the quantile. output : of f, if it has several.
 
     Examples
     --------
@@ -239,11 +257,11 @@ class Quantile(AtThreshold):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Std(Estimand):
+class Std(Pointwise):
     """The standard deviation of f under P_theta, for `problem.solve(goal=...)`.
 
-    atol, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a share of
-        the standard deviation. output : of f, if it has several.
+    tolerance, rtol, relative : the wanted half-width of its interval: in units of f, of its spread over Q, or as a
+        share of the standard deviation. output : of f, if it has several.
 
     Examples
     --------
@@ -274,8 +292,9 @@ def estimands(goal: Any) -> tuple[Estimand, ...]:
         listed = [Estimand.of_record(each) for each in listed]
     if not listed or not all(isinstance(each, Estimand) for each in listed):
         raise TypeError(
-            f"goal must be cbq.Mean(), cbq.Probability(above=c), cbq.Quantile(q), cbq.Std() or a list of them, but it "
-            f"is {shown(goal)}."
+            f"goal must be cbq.Mean(), cbq.Probability(above=c), cbq.Quantile(q), cbq.Std(), cbq.Best(), "
+            f"cbq.ValueAtRisk(alpha), cbq.ExpectedShortfall(alpha), cbq.ExpectedLoss() or a list of them, but it is "
+            f"{shown(goal)}."
         )
     keys = ["Mean" if isinstance(each, Mean) else each.key for each in listed]
     twice = next((each for key, each in zip(keys, listed, strict=True) if keys.count(key) > 1), None)

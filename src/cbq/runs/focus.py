@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +17,10 @@ from cbq.fit import (
     Triple,
     WeightedPoints,
     points_of,
-    sobol_sequences,
+    sobol_blocks,
 )
 from cbq.measures import Empirical
-from cbq.runs.estimands import ROUNDING, AtThreshold, Estimand
+from cbq.runs.estimands import ROUNDING, AtThreshold, Pointwise
 from cbq.samples import Runs
 
 
@@ -29,7 +28,7 @@ from cbq.samples import Runs
 class Focus:
     """One output c of f at G thetas, from the points that decide an estimand: WeightedPoints for each theta."""
 
-    estimand: Estimand
+    estimand: Pointwise
     c: int
     points: tuple[WeightedPoints, ...]
     outcome: Outcome
@@ -37,7 +36,7 @@ class Focus:
     @classmethod
     def on(
         cls,
-        estimand: Estimand,
+        estimand: Pointwise,
         c: int,
         fit: Fit,
         theta: Array,
@@ -47,18 +46,18 @@ class Focus:
         sampling: RareEventSampling | None = None,
     ) -> Focus:
         """The focus of a fit at thetas (G, p). size: number of points at each."""
-        sampling, proposal, sequences = sampling or RareEventSampling(), None, OutcomeOptions().sequences
+        sampling, proposal, blocks = sampling or RareEventSampling(), None, OutcomeOptions().blocks
         points = list[WeightedPoints]()
         for at, measure, own in zip(theta, fit.emulator.samples.conditional(theta), rng.spawn(len(theta)), strict=True):
             if isinstance(measure, Empirical) or not estimand.is_local:
-                points.append(points_of(measure, sobol_sequences(measure.dim, size, sequences, own), sequences))
+                points.append(points_of(measure, sobol_blocks(measure.dim, size, blocks, own), blocks))
                 continue
 
             def relevance(x: Array, weights: Array, at: Array = at) -> Array:
                 return estimand.relevance(_known(fit, c, at, x, weights))
 
             # The points of one theta show where to look at the next one.
-            found, proposal = sampling.draw(measure, relevance, size, sequences, own, proposal)
+            found, proposal = sampling.draw(measure, relevance, size, blocks, own, proposal)
             points.append(found)
         return cls(estimand, c, tuple(points), Outcome.at_points(fit, theta, points, rng))
 
@@ -126,6 +125,3 @@ def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginal
     variances, means = emulator.marginals(x, theta)
     std = np.sqrt(variances[..., c] + emulator.noise_std[c] ** 2)
     return Marginals(weights, means[:, c], std, -np.inf, np.inf)
-
-
-Foci = Sequence[tuple[Focus | None, int]]  # of several quantities, with their outputs; None for the mean

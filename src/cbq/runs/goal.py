@@ -55,7 +55,7 @@ class Goal:
                 )
             if len(tolerance) > 1 and wanted != (Mean(),):
                 raise ValueError(
-                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal an atol of its own."
+                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal a tolerance of its own."
                 )
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
@@ -122,26 +122,32 @@ class Goal:
             return np.asarray(np.sqrt(np.mean(half_width**2, axis=0)))
         return np.asarray(np.quantile(half_width, MAX_SHARE, axis=0, method="higher"))
 
-    def target(self, mean: Array, half_width: Array | None = None) -> Array:
+    def target(self, mean: Array, half_width: Array | None = None, spread: Array | None = None) -> Array:
         """The largest value (K,) of `size` that meets the goal, for estimates (G, K); inf without a target.
 
+        spread: (K,), the unit of rtol; by default the standard deviation of the estimates over thetas.
         half_width: (G, K), of the intervals. A goal in units of the value is met theta by theta: the largest size is
         that of half-widths in proportion to these, by default the same at all thetas.
         """
         K = mean.shape[1]
         half = np.ones_like(mean) if half_width is None else np.maximum(half_width, np.finfo(float).tiny)
-        atol, rtol, relative = self._limits(K)
+        absolute, rtol, relative = self._limits(K)
         rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # constant estimates have no spread
         with np.errstate(divide="ignore", over="ignore"):
             in_values = self.size(half / np.abs(mean))
         in_units = np.where(np.isfinite(in_values), self.size(half) / np.where(in_values > 0, in_values, 1.0), 0.0)
-        target = np.minimum(np.inf, atol)
+        target = np.minimum(np.inf, absolute)
         some = np.isfinite(rtol)
-        by_spread = np.maximum(np.where(some, rtol, 0.0) * np.std(mean, axis=0), rounding)
+        spread = np.std(mean, axis=0) if spread is None else spread
+        by_spread = np.maximum(np.where(some, rtol, 0.0) * spread, rounding)
         target[some] = np.minimum(target, by_spread)[some]
         some = np.isfinite(relative)
         target[some] = np.minimum(target, np.where(some, relative, 0.0) * in_units)[some]
         return np.asarray(target)
+
+    def target_at(self, last: Round) -> Array:
+        """The largest value (K,) of `size` that meets the goal at a round."""
+        return self.target(last.mean, last.half_width, last.spread)
 
     def _limits(self, K: int) -> tuple[Array, Array, Array]:
         """The tolerance, rtol and relative half-width (K,) of each of K quantities; inf for none."""
@@ -154,8 +160,8 @@ class Goal:
             own = [np.inf if width is None else width for width in own]
             n = every if isinstance(estimand, Mean) and estimand.output is None else 1
             rows.append(np.stack([np.broadcast_to(width, n) for width in own]))
-        atol, rtol, relative = np.concatenate(rows, axis=1)
-        return atol, rtol, relative
+        absolute, rtol, relative = np.concatenate(rows, axis=1)
+        return absolute, rtol, relative
 
     def __str__(self) -> str:
         if not self.has_target:
@@ -165,13 +171,13 @@ class Goal:
         tolerance = None if self.tolerance is None else ", ".join(f"{each:g}" for each in self.tolerance)
         parts = _shown_widths(of, None if tolerance is None else tolerance + number, self.rtol, self.relative)
         for each in self.estimands:
-            atol = None if each.atol is None else f"{each.atol:g} for {each.text('f')}"
-            parts += _shown_widths(each.text("f"), atol, each.rtol, each.relative)
+            absolute = None if each.tolerance is None else f"{each.tolerance:g} for {each.text('f')}"
+            parts += _shown_widths(each.text("f"), absolute, each.rtol, each.relative)
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
 
 
 def _widths(estimand: Estimand) -> tuple[float | None, float | None, float | None]:
-    return estimand.atol, estimand.rtol, estimand.relative
+    return estimand.tolerance, estimand.rtol, estimand.relative
 
 
 def _shown_widths(of: str, tolerance: str | None, rtol: float | None, relative: float | None) -> list[str]:
@@ -186,6 +192,7 @@ class Round:
     """The estimates at G thetas of Q after `runs` runs: means and half-widths of intervals, (G, K) each.
 
     sound: whether the fit had enough runs to learn f, and learnt it. quantities: the estimands as JSON; by default I.
+    spread: (K,), the unit of rtol, where it is not the standard deviation of the estimates over thetas.
     """
 
     runs: int
@@ -193,23 +200,28 @@ class Round:
     half_width: Array
     sound: bool
     quantities: tuple[str, ...] = ()
+    spread: Array | None = None
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Round:
         """From a record of the ledger."""
         arrays = {name: np.array(record[name], dtype=np.float64) for name in ("mean", "half_width")}
-        quantities = tuple(record.get("quantities", ()))
-        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), quantities=quantities, **arrays)
+        known: dict[str, Any] = arrays | {"quantities": tuple(record.get("quantities", ()))}
+        if "spread" in record:
+            known["spread"] = np.array(record["spread"], dtype=np.float64)
+        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), **known)
 
     @property
     def record(self) -> dict[str, Any]:
         """The round as a JSON object."""
-        return {
+        found = {
             "runs": self.runs,
             "sound": self.sound,
             "mean": self.mean.tolist(),
             "half_width": self.half_width.tolist(),
-        } | ({"quantities": list(self.quantities)} if self.quantities else {})
+        }
+        found |= {"quantities": list(self.quantities)} if self.quantities else {}
+        return found | ({} if self.spread is None else {"spread": self.spread.tolist()})
 
 
 def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
@@ -222,4 +234,4 @@ def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
 
 
 def _holds(last: Round, goal: Goal) -> bool:
-    return last.sound and bool(np.all(goal.size(last.half_width) <= goal.target(last.mean, last.half_width)))
+    return last.sound and bool(np.all(goal.size(last.half_width) <= goal.target_at(last)))

@@ -29,8 +29,9 @@ from cbq.estimators import (
     with_tails,
 )
 from cbq.fit import Fit, few_points_each, few_points_together, few_thetas
-from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator, sobol
-from cbq.runs.focus import Foci
+from cbq.measures.points import sobol
+from cbq.runs.curves import CurveFocus, Foci
+from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator
 from cbq.runs.goal import Goal
 from cbq.runs.quantity import Quantity
 from cbq.samples import Cost, Family, Runs, Samples, equal_rows, find_thetas, measures_at
@@ -72,28 +73,30 @@ class Policy(ABC):
 
 def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int], goal: Goal) -> Policy:
     """One process if kernels have embeddings under all measures, otherwise two stages, which know the mean alone."""
+    in_tails = any(each.in_tails for each in goal.estimands)
     at_wanted = Runs.at(wanted.theta, quantity.family, np.full((len(wanted.theta), quantity.d), 0.5))
     try:
         rough_kernels(at_wanted, wanted, of_theta=quantity.depends_on_theta)
     except NoEmbedding as error:
-        if goal.of_mean_only:
-            return TwoStages(quantity, wanted, entropy)
-        other = next(each for each in goal.estimands if each.of_outcome)
+        other = next((each for each in goal.estimands if each.needs_emulator), None)
+        if other is None:
+            return TwoStages(quantity, wanted, entropy, tails=in_tails)
         raise ValueError(
             f"goal={other!r} needs a model of f, which this problem has none of, because no kernel has an embedding "
             f"under its measures: take goal=cbq.Mean(), or make the measures of x with cbq.measures."
         ) from error
     if goal.of_mean_only:
         return OneProcess(quantity, wanted)
-    return OneProcess(quantity, wanted, least=6, wide=any(each.is_local for each in goal.estimands))
+    return OneProcess(quantity, wanted, least=6, wide=any(each.is_local for each in goal.estimands), tails=in_tails)
 
 
 class OneProcess(Policy):
     """One Gaussian process on all runs, most of which have a theta of their own.
 
     least, per_input: minimum number of runs before the first fit, in all and for each input: fewer do not show f.
-    wide: whether the first runs must reach into the tails, since the event that is wanted may be there.
-    width: how much wider than the measure of x, in normal coordinates.
+    wide: whether the first runs must reach into the tails of x, since the event that is wanted may be there.
+    tails: whether they must reach into the tails of Q, for the same reason.
+    width: how much wider than the measure, in normal coordinates.
     points: number of points that stand for all at which values of f are wanted.
     exploration: how runs are chosen.
     """
@@ -106,12 +109,13 @@ class OneProcess(Policy):
         least: int = 16,
         per_input: int = 2,
         wide: bool = False,
+        tails: bool = False,
         width: float = 1.5,
         points: int = 256,
         exploration: Exploration = EXPLORATION,
     ) -> None:
         self._quantity, self._wanted, self._exploration = quantity, wanted, exploration
-        self._wide, self._width, self._points = wide, width, points
+        self._wide, self._tails, self._width, self._points = wide, tails, width, points
         self.first = max(least, per_input * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
@@ -139,9 +143,19 @@ class OneProcess(Policy):
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
         M = max(options.candidates, 2 * n)  # a candidate is chosen once
         u = sobol(M, p + quantity.d, rng)
-        first_and_wide = self._wide and not foci
-        u = _widened(u, p, self._width) if first_and_wide else with_tails(u, options)
-        candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
+        if fit is not None and not fit.is_learnt:  # what it says of a best theta or of a tail is a guess
+            foci = [(None if isinstance(focus, CurveFocus) else focus, c) for focus, c in foci]
+        first_and_wide = (self._wide or self._tails) and not foci
+        if first_and_wide:
+            far = np.repeat([self._tails, self._wide], [p, quantity.d])
+            u[:, far] = _widened(u[:, far], self._width)
+        else:
+            u = with_tails(u, options)
+        theta = quantity.prior.transport(u[:, :p])
+        near = [focus.theta for focus, _ in foci if isinstance(focus, CurveFocus)]
+        if near:  # every other one where the number that is wanted is decided
+            theta[::2] = rng.choice(np.concatenate(near), len(theta[::2]))
+        candidates = Runs.at(theta, quantity.family, u[:, p:])
         of_theta, wishes, margin = quantity.depends_on_theta, list[Wish](), None
         if first_and_wide:  # no value shows yet where the event is: fill the space that may hold it
             wishes.append((WantedValues(candidates.inputs(of_theta=of_theta), np.ones(M)), None))
@@ -187,6 +201,12 @@ class OneProcess(Policy):
             if focus is None:
                 wishes.append((self._wanted, weights))
                 continue
+            if isinstance(focus, CurveFocus):
+                for wanted, column in focus.wishes:
+                    weights = np.zeros(len(fit._outputs))
+                    weights[column] = weight
+                    wishes.append((wanted, weights))
+                continue
             values, factors = focus.undecided(self._points, rng)
             inputs = values.inputs(of_theta=quantity.depends_on_theta)
             wishes.append((WantedValues(inputs, factors), weights))
@@ -204,7 +224,8 @@ class TwoStages(Policy):
 
     thetas: minimum number before the first fit; more if theta has several coordinates. points: of a batch, besides one
     for each coordinate of x: with fewer, a theta has no error estimate. new: number of new thetas that compete with
-    observed ones for the next batch.
+    observed ones for the next batch. tails: whether thetas must reach into the tails of Q. width: how much wider they
+    are then, in normal coordinates.
     """
 
     def __init__(
@@ -216,9 +237,11 @@ class TwoStages(Policy):
         thetas: int = 6,
         points: int = 6,
         new: int = 32,
+        tails: bool = False,
+        width: float = 1.5,
     ) -> None:
         self._quantity, self._wanted, self._entropy, self._new = quantity, wanted, entropy, new
-        p = quantity.prior.dim
+        self._width, p = width if tails else 1.0, quantity.prior.dim
         self._thetas = self._prior_thetas(max(thetas, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
         self._batch = quantity.d + points
         self.first = len(self._thetas) * self._batch
@@ -244,7 +267,11 @@ class TwoStages(Policy):
         doubted: bool = False,
     ) -> Runs:
         assert fit is None or isinstance(fit, CBQFit)
-        thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, cost, rng)
+        thetas = self._first_thetas(known)
+        if fit is not None:
+            near = [focus.theta for focus, _ in foci if isinstance(focus, CurveFocus)]
+            wanted = np.concatenate(near) if near else self._wanted.theta
+            thetas = self._best_thetas(n, known, fit, wanted, need if not near else None, cost, rng)
         if sum(missing for _, missing in thetas) < n:
             thetas.append((self._prior_thetas(1, rng)[0], n))
         chosen = known.take(slice(0, 0))
@@ -253,8 +280,9 @@ class TwoStages(Policy):
         return chosen
 
     def _prior_thetas(self, n: int, rng: np.random.Generator) -> Array:
-        """n thetas (n, p) of Q."""
-        return self._quantity.prior.transport(sobol(n, self._quantity.prior.dim, rng))
+        """n thetas (n, p) of Q, or wider."""
+        u = sobol(n, self._quantity.prior.dim, rng)
+        return self._quantity.prior.transport(u if self._width == 1.0 else _widened(u, self._width))
 
     def _first_thetas(self, known: Runs) -> list[tuple[Array, int]]:
         """The first thetas, with the number of points that each lacks."""
@@ -262,11 +290,23 @@ class TwoStages(Policy):
         return [(theta, max(self._batch - int(n), 0)) for theta, n in zip(self._thetas, counts, strict=True)]
 
     def _best_thetas(
-        self, n: int, known: Runs, fit: CBQFit, need: Array | None, cost: Cost | None, rng: np.random.Generator
+        self,
+        n: int,
+        known: Runs,
+        fit: CBQFit,
+        wanted: Array,
+        need: Array | None,
+        cost: Cost | None,
+        rng: np.random.Generator,
     ) -> list[tuple[Array, int]]:
-        """The thetas, observed or new, at which points help most, with the number of points to add."""
+        """The thetas, observed or new, at which points help most to know I at thetas `wanted` (G, p), with the number
+        of points to add.
+        """
         first, group = equal_rows(known.theta)
-        theta = np.concatenate([known.theta[first], self._prior_thetas(self._new, rng)])
+        new = self._prior_thetas(self._new, rng)
+        if wanted is not self._wanted.theta:
+            new[::2] = rng.choice(wanted, len(new[::2]))
+        theta = np.concatenate([known.theta[first], new])
         counts = np.concatenate([np.bincount(group), np.zeros(self._new, dtype=np.intp)])
         price = None
         if cost is not None:
@@ -279,7 +319,7 @@ class TwoStages(Policy):
             fit,
             theta,
             counts,
-            self._wanted.theta,
+            wanted,
             self._batch,
             need=need,
             price=price,
@@ -297,9 +337,9 @@ class TwoStages(Policy):
         return Runs.at(np.repeat(theta[None], n, axis=0), self._quantity.family, u)
 
 
-def _widened(u: Array, p: int, width: float) -> Array:
-    """Uniform coordinates (M, p + d) whose last d are further out, by a factor in normal coordinates."""
-    return np.column_stack([u[:, :p], ndtr(width * ndtri(u[:, p:]))])
+def _widened(u: Array, width: float) -> Array:
+    """Uniform coordinates (M, k) that are further out, by a factor in normal coordinates."""
+    return np.asarray(ndtr(width * ndtri(u)))
 
 
 def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:

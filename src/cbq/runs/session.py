@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from math import prod
 from threading import RLock
@@ -18,10 +18,13 @@ from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger
 from cbq.common import Array, check_fields, is_number, is_whole, require_memory, shown, whole
 from cbq.estimators import Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
+from cbq.measures.points import sobol
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
-from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator, sobol
-from cbq.runs.focus import Foci, Focus
+from cbq.runs.curves import CurveEstimand, CurveFocus, Foci
+from cbq.runs.draws import CANDIDATES_KEY, FOCUS_KEY, WANTED_KEY, keyed_generator
+from cbq.runs.estimands import Pointwise
+from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
 from cbq.runs.policies import MeasuredCost, policy_for
@@ -115,6 +118,8 @@ class Session:
         self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
+        for each in goal.estimands:
+            each.require_dimension(quantity.prior.dim)
         self._policy, self._cost = policy_for(quantity, self._wanted, entropy, goal), cost
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
@@ -488,21 +493,33 @@ class Session:
         asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
         of_mean = asked.reshape(3, len(theta), -1)
         equal = all_equal(samples)
-        foci, columns = list[tuple[Focus | None, int]](), list[Array]()
+        foci, columns, spread = list[tuple[Focus | CurveFocus | None, int]](), list[Array](), list[float]()
         for estimand, c in goal.columns(of_mean.shape[2], self.names):
-            focus = None
-            if estimand.of_outcome and not equal:  # a constant cannot be drawn; the round is not sound
-                rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
+            rng = keyed_generator(self._entropy, FOCUS_KEY, samples.n_evaluations)
+            focus: Focus | CurveFocus | None = None
+            found = of_mean[..., c]
+            if isinstance(estimand, CurveEstimand) and not equal:
+                focus = estimand.focus(free, c, self._quantity, goal.level, rng)
+                found = np.full((3, len(theta)), focus.estimate)
+                found[1:] += np.array([[-focus.accuracy], [focus.accuracy]])
+            elif (
+                isinstance(estimand, Pointwise) and estimand.of_outcome and not equal
+            ):  # a constant cannot be drawn; the round is not sound
                 focus = Focus.on(estimand, c, fit, theta, rng)
+                found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))
-            columns.append(of_mean[..., c] if focus is None else np.stack(focus.interval(goal.level, self._n_values)))
+            columns.append(found)
+            spread.append(focus.spread if isinstance(focus, CurveFocus) else float(np.std(found[0])))
         mean, low, high = np.stack(columns, axis=-1)  # (G, K) each
         # An interval of a small probability is far from symmetric: the wider side counts.
         half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
         # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
         sound = self._policy.is_sound(fit, samples) and not equal
-        found = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
-        return FittedRound(fit, found, () if goal.of_mean_only or equal else foci)
+        sound = sound and all(focus.sound for focus, _ in foci if isinstance(focus, CurveFocus))
+        round = Round(samples.n_evaluations, mean, half_width, sound, self._quantities)
+        if any(isinstance(each, CurveEstimand) for each in goal.estimands):
+            round = replace(round, spread=np.array(spread))
+        return FittedRound(fit, round, () if goal.of_mean_only or equal else foci)
 
     @property
     def _quantities(self) -> tuple[str, ...]:
@@ -528,7 +545,7 @@ class Session:
         if not rounds:
             return None
         last = rounds[-1]
-        size, target = self.goal.size(last.half_width), self.goal.target(last.mean, last.half_width)
+        size, target = self.goal.size(last.half_width), self.goal.target_at(last)
         unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
             ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)

@@ -14,6 +14,7 @@ from cbq.samples.arrays import (
 from cbq.samples.bounds import as_bounds, rows_outside, shown_bounds
 from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
 from cbq.samples.conditional import WHY, Family, find_thetas, measures_at
+from cbq.samples.datasets import dataset_at
 from cbq.samples.files import TOLERANCE, FamilyNeeded, other_measures
 from cbq.samples.findings import Failures, in_brief
 from cbq.samples.joining import require_joinable, require_same

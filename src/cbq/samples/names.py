@@ -1,7 +1,8 @@
 """The names of the coordinates of theta and x and of the outputs of f, and the columns of tables that carry them.
 
 Tables of any library have names: pandas, polars, pyarrow, xarray, structured arrays, mappings. They are recognised by
-their attributes, so that none of these libraries is imported. Columns are matched by name where names are known; NumPy
+their attributes, so that none of these libraries is imported; narwhals gathers the rows of lazy frames and relations
+(`common/frames.py`). Columns are matched by name where names are known; NumPy
 would take them by position.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, as_text, digits_apart, listed, real, shown
+from cbq.common import Array, as_text, digits_apart, gathered, listed, real, shown
 from cbq.io import Many, Text, saved
 
 Part = Literal["theta", "x", "f"]
@@ -265,9 +266,9 @@ def named_columns(table: Any) -> NamedColumns | None:
     if isinstance(table, Mapping):
         keys = list(table)
         return NamedColumns(keys, lambda i: table[keys[i]])
-    if isinstance(table, str | bytes | Sequence) or hasattr(table, "collect"):  # a lazy frame has no rows yet
+    if isinstance(table, str | bytes | Sequence):
         return None
-    return _of_a_library(table)
+    return _of_a_library(gathered(table))
 
 
 def named_row(value: Any) -> Any:

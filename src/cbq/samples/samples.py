@@ -25,6 +25,7 @@ from cbq.common import (
     rows_not_finite,
     shown,
     squarable,
+    text,
     whole,
 )
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
@@ -40,6 +41,7 @@ from cbq.samples.bounds import (
     shown_bounds,
 )
 from cbq.samples.conditional import ConditionalMeasure, Family, UnknownMeasure, check_ratio
+from cbq.samples.datasets import datatree
 from cbq.samples.files import build_samples, load_samples, read_checkpoint, read_samples, save_samples
 from cbq.samples.findings import Failures, SamplesFinding, about, failed_points
 from cbq.samples.frames import Columns, read_table, samples_html, to_frame
@@ -327,6 +329,19 @@ class Samples(Immutable):
         ((240, 3), ['theta', 'x', 'f'])
         """
         return to_frame(self)
+
+    def to_datatree(self, group: str = "posterior") -> Any:
+        """An xarray DataTree for ArviZ: x and f as variables of a group, with axes chain, draw and theta.
+
+        All points are draws of a single chain. Each theta needs equally many; `thinned` takes equally many of each.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> dict(samples.to_datatree()["posterior"].sizes)
+        {'chain': 1, 'draw': 20, 'theta': 12}
+        """
+        return datatree(self, text(group, "group"))
 
     @property
     def T(self) -> int:

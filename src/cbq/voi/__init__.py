@@ -3,10 +3,20 @@
 from cbq.voi import studies
 from cbq.voi.cost_effectiveness import CePlane, IcerRow, IcerTable, ce_plane, icers
 from cbq.voi.information import EvppiRow, EvppiTable, evppi
-from cbq.voi.perfect import Evpi, evpi, population
+from cbq.voi.money import population
+from cbq.voi.perfect import Evpi, NetBenefitRow, NetBenefitTable, evpi, net_benefits
 from cbq.voi.sample_information import EvsiRow, EvsiTable, evsi
-from cbq.voi.sampling_benefit import EnbsRow, EnbsTable, enbs
+from cbq.voi.sampling_benefit import (
+    EnbsRow,
+    EnbsTable,
+    PlannedStudy,
+    PortfolioRow,
+    PortfolioTable,
+    enbs,
+    portfolio,
+)
 from cbq.voi.submission import Acceptability, Appendix, appendix, ceac
+from cbq.voi.tornado import TornadoRow, TornadoTable, tornado
 from cbq.voi.variance import VarianceRow, VarianceTable, evppi_variance
 
 __all__ = [
@@ -22,6 +32,13 @@ __all__ = [
     "EvsiTable",
     "IcerRow",
     "IcerTable",
+    "NetBenefitRow",
+    "NetBenefitTable",
+    "PlannedStudy",
+    "PortfolioRow",
+    "PortfolioTable",
+    "TornadoRow",
+    "TornadoTable",
     "VarianceRow",
     "VarianceTable",
     "appendix",
@@ -33,6 +50,9 @@ __all__ = [
     "evppi_variance",
     "evsi",
     "icers",
+    "net_benefits",
     "population",
+    "portfolio",
     "studies",
+    "tornado",
 ]

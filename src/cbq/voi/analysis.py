@@ -152,23 +152,32 @@ def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> B
 
 
 def analyse(
-    contrasts: Contrasts, columns: Array, rng: np.random.Generator, effects_of: Integers | None = None
+    contrasts: Contrasts,
+    columns: Array,
+    rng: np.random.Generator,
+    effects_of: Integers | None = None,
+    uninformative: float | None = None,
 ) -> SetValue:
     """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
 
     The columns may be anything that is known before the decision: inputs, or the summary of a study.
 
     effects_of : rows (R,) whose effects on the estimate are wanted.
+    uninformative : the probability that the columns are independent of the net benefits, where something else than the
+        regression on them tells it.
     """
     with one_blas_thread():
         found = regress(contrasts, columns, rng)
         if found is None:
             return SetValue.nothing(len(contrasts.maps), len(columns))
-        return value_of_learning(found, rng, effects_of)
+        return value_of_learning(found, rng, effects_of, uninformative)
 
 
 def value_of_learning(
-    found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None = None
+    found: BenefitRegressions,
+    rng: np.random.Generator,
+    effects_of: Integers | None = None,
+    uninformative: float | None = None,
 ) -> SetValue:
     """The EVPPI of learning the columns of regressions, from the posteriors of the canonical outputs; see `analyse`.
 
@@ -185,7 +194,8 @@ def value_of_learning(
     everywhere = slopes(posteriors, outputs.counts, benefits)
     regression = regression_moments(posteriors, outputs, benefits, everywhere, rng)
     value = assembled(found, totals / n, gains, everywhere, regression, effects_of)
-    return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
+    probability = found.all_zero if uninformative is None else uninformative
+    return replace(value, misfit=found.misfit()).mixed_with_zero(probability)
 
 
 def assembled(

@@ -12,7 +12,8 @@ from cbq.common import BLANK, Array, between_0_and_1, did_you_mean, is_number, i
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, RowTable, Table, digits, in_text, sentences
-from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
+from cbq.voi.money import InCurrency, currency_note, in_digits, money
+from cbq.voi.outputs import PRICE, EffectsAndCosts, effective_sizes, wilson_interval
 
 Status = Literal["frontier", "dominated", "extendedly dominated"]
 DIGITS = 5  # significant ones of means in text
@@ -32,6 +33,7 @@ class IcerRow:
         dominated": at each willingness to pay some other one has a larger mean net benefit.
     comparator : the next decision on the frontier with a smaller effect; empty for the first, and off the frontier.
     incremental_effect, incremental_cost, icer : differences from the comparator, and their ratio; None without one.
+    incremental_effect_lower, ..., incremental_cost_upper : the credible intervals of the differences, over the draws.
     se : the standard error of the ratio, as one of means of so many draws; None if the difference of effects is not
         clear of 0, so that it means nothing.
     lower, upper : the interval, over the draws, of the willingness to pay from which on the decision is better than the
@@ -48,26 +50,30 @@ class IcerRow:
 
     decision: str = field(metadata=in_text())
     effect: float = field(metadata=in_text(DIGITS))
-    cost: float = field(metadata=in_text(DIGITS))
+    cost: float = field(metadata=in_text(in_digits(DIGITS)))
     effect_se: float
     cost_se: float
     status: Status = field(metadata=in_text())
     comparator: str = field(default="", metadata=in_text(label="compared with"))
     incremental_effect: float | None = field(default=None, metadata=in_text(DIGITS, "more effect"))
-    incremental_cost: float | None = field(default=None, metadata=in_text(DIGITS, "more cost"))
-    icer: float | None = field(default=None, metadata=in_text(DIGITS, "ICER"))
-    se: float | None = field(default=None, metadata=in_text(2))
-    lower: float | None = field(default=None, metadata=in_text(4))
-    upper: float | None = field(default=None, metadata=in_text(4))
+    incremental_cost: float | None = field(default=None, metadata=in_text(in_digits(DIGITS), "more cost"))
+    icer: float | None = field(default=None, metadata=in_text(in_digits(DIGITS), "ICER"))
+    se: float | None = field(default=None, metadata=in_text(in_digits(2)))
+    lower: float | None = field(default=None, metadata=in_text(money))
+    upper: float | None = field(default=None, metadata=in_text(money))
+    incremental_effect_lower: float | None = None
+    incremental_effect_upper: float | None = None
+    incremental_cost_lower: float | None = None
+    incremental_cost_upper: float | None = None
     note: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IcerTable(RowTable, Drawn):
+class IcerTable(RowTable, Drawn, InCurrency):
     """The ICERs of all decisions, by rising cost. Immutable; it prints as a table.
 
     rows : one for each decision. n : the number of draws. level : of the intervals.
-    notes : remarks on the outputs, without full stops.
+    notes : remarks on the outputs, without full stops. currency : of costs, if it is stated.
 
     Examples
     --------
@@ -81,6 +87,7 @@ class IcerTable(RowTable, Drawn):
     n: int
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    currency: str = ""
 
     @property
     def frontier(self) -> tuple[str, ...]:
@@ -99,6 +106,9 @@ class IcerTable(RowTable, Drawn):
             f"of the draws, the decision is better than the one it is compared with from a willingness to pay in "
             f"between on."
         )
+
+    def _remarks(self) -> Sequence[str]:
+        return [*self.notes, *currency_note(self.currency)]
 
 
 def icers(
@@ -181,11 +191,18 @@ def _ratio(draws: EffectsAndCosts, d: int, other: int, level: float) -> dict[str
     icer = cost / effect
     doubtful = effect < MIN_SIGNAL * _standard_error(more)
     low, high = threshold_interval(more, dearer, level)
-    less = float(np.mean(more <= 0))
+    less, dominates = float(np.mean(more <= 0)), float(np.mean((more > 0) & (dearer <= 0)))
+    name, tail = draws.names[other], 0.5 * (1.0 - level)
+    never = f", where paying more does not make it better: upper is infinite, as this is more than {tail:.3g}"
+    always = f", and is better at every willingness to pay: lower is 0, as this is more than {tail:.3g}"
     remarks = [
-        f"in {less:.2g} of the draws it has no more effect than {draws.names[other]}" if less > 0 else "",
+        f"in {less:.2g} of the draws it has no more effect than {name}{never * bool(np.isinf(high))}"
+        if less > 0
+        else "",
+        f"in {dominates:.2g} of the draws it has more effect at no more cost{always}" if dominates > tail else "",
         "the difference of effects is not clear of 0 with so many draws" if doubtful else "",
     ]
+    effect_ends, cost_ends = (credible_interval(each, level) for each in (more, dearer))
     return {
         "comparator": draws.names[other],
         "incremental_effect": effect,
@@ -194,8 +211,18 @@ def _ratio(draws: EffectsAndCosts, d: int, other: int, level: float) -> dict[str
         "se": None if doubtful else _standard_error(dearer - icer * more) / effect,
         "lower": low,
         "upper": high,
+        "incremental_effect_lower": effect_ends[0],
+        "incremental_effect_upper": effect_ends[1],
+        "incremental_cost_lower": cost_ends[0],
+        "incremental_cost_upper": cost_ends[1],
         "note": "; ".join(filter(None, remarks)),
     }
+
+
+def credible_interval(values: Array, level: float) -> tuple[float, float]:
+    """The quantiles of draws (n,) that have this share of them between."""
+    low, high = np.quantile(values, [0.5 * (1.0 - level), 0.5 * (1.0 + level)]).tolist()
+    return low, high
 
 
 def threshold_interval(more: Array, dearer: Array, level: float) -> tuple[float, float]:
@@ -215,13 +242,14 @@ def _standard_error(values: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CePlane(Table, Drawn):
+class CePlane(Table, Drawn, InCurrency):
     """Differences of D - 1 decisions from a reference, in n draws. Immutable; it prints as a table.
 
     reference, decisions : the name of the reference, and of each other decision.
     effects, costs : (n, D - 1), the differences.
     willingness_to_pay : the slope of the line below which a draw favours a decision, or None.
     level : of the ellipses and the intervals. notes : remarks on the outputs, without full stops.
+    currency : of costs, if it is stated.
 
     Examples
     --------
@@ -239,6 +267,7 @@ class CePlane(Table, Drawn):
     willingness_to_pay: float | None = None
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    currency: str = ""
 
     def __post_init__(self) -> None:
         for name in ("effects", "costs"):
@@ -291,27 +320,43 @@ class CePlane(Table, Drawn):
     columns = Table.to_columns
 
     def _columns(self) -> Iterator[Column]:
-        D, few = len(self.decisions), digits(4)
-        both = zip(self.effects.T, self.costs.T, strict=True)
-        yield Column("decision", list(self.decisions), str)
+        D, both = len(self.decisions), zip(self.effects.T, self.costs.T, strict=True)
+        yield Column("decision", list(self.decisions))
         yield Column("reference", [self.reference] * D)
-        yield Column("incremental_effect", np.mean(self.effects, axis=0).tolist(), few, "more effect")
-        yield Column("incremental_cost", np.mean(self.costs, axis=0).tolist(), few, "more cost")
+        for name, draws in (("incremental_effect", self.effects), ("incremental_cost", self.costs)):
+            yield Column(name, np.mean(draws, axis=0).tolist())
+            ends = [credible_interval(each, self.level) for each in draws.T]
+            yield Column(f"{name}_lower", [low for low, _ in ends])
+            yield Column(f"{name}_upper", [high for _, high in ends])
         yield Column("correlation", [correlation(*each) for each in both])
         for name, share in self.quadrants().items():
-            yield Column(name, share.tolist(), few, name.replace("_", "-"))
+            yield Column(name, share.tolist())
         if self.willingness_to_pay is not None:
             share, low, high = self.share_below()
-            yield Column("willingness_to_pay", [self.willingness_to_pay] * D)
-            yield Column("below_line", share.tolist(), few, "below the line")
+            yield Column(PRICE, [self.willingness_to_pay] * D)
+            yield Column("below_line", share.tolist())
             yield Column("below_line_lower", low.tolist())
             yield Column("below_line_upper", high.tolist())
+
+    def _in_text(self) -> Iterator[Column]:
+        """The same, with both ends of an interval in one column."""
+        found, few = self.to_columns(), digits(4)
+        yield Column("decision", found["decision"], str)
+        for name, label in (("incremental_effect", "more effect"), ("incremental_cost", "more cost")):
+            yield Column(name, found[name], money, label)
+            ends = zip(found[f"{name}_lower"], found[f"{name}_upper"], strict=True)
+            texts = [f"{money(low)} to {money(high)}" for low, high in ends]
+            yield Column(f"{name}_interval", texts, str, f"{100 * self.level:.4g}% of draws")
+        for name in QUADRANTS:
+            yield Column(name, found[name], few, name.replace("_", "-"))
+        if self.willingness_to_pay is not None:
+            yield Column("below_line", found["below_line"], few, "below the line")
 
     def _below(self) -> list[str]:
         legend = f"Means and shares of {len(self.effects)} draws, against {self.reference}."
         if self.willingness_to_pay is not None:
             legend += f" The line is that of a willingness to pay of {self.willingness_to_pay:g}."
-        return [legend, *sentences(self.notes)]
+        return [legend, *sentences([*self.notes, *currency_note(self.currency)])]
 
 
 def ce_plane(
@@ -344,7 +389,8 @@ def ce_plane(
     level = between_0_and_1(level, "level")
     price = None if willingness_to_pay is None else slope_of_line(willingness_to_pay, "willingness_to_pay")
     draws = EffectsAndCosts.read(outputs, effects, costs, decisions)
-    r = _reference(reference, draws)
+    cheapest = int(np.argmin(np.mean(draws.costs, axis=0)))
+    r = cheapest if reference is None else decision_position(reference, draws.names, "reference")
     others = [d for d in range(len(draws.names)) if d != r]
     more, dearer = (each[:, others] - each[:, [r]] for each in (draws.effects, draws.costs))
     names = tuple(draws.names[d] for d in others)
@@ -365,12 +411,11 @@ def correlation(x: Array, y: Array) -> float:
     return float(np.clip(a @ b / sizes, -1.0, 1.0)) if sizes > 0 else 0.0
 
 
-def _reference(given: Any, draws: EffectsAndCosts) -> int:
-    if given is None:
-        return int(np.argmin(np.mean(draws.costs, axis=0)))
-    if isinstance(given, str) and given in draws.names:
-        return draws.names.index(given)
-    if is_whole(given, 0, len(draws.names) - 1):
+def decision_position(given: Any, names: Sequence[str], argument: str) -> int:
+    """The position of a decision that is given by its name or its position."""
+    if isinstance(given, str) and given in names:
+        return [*names].index(given)
+    if is_whole(given, 0, len(names) - 1):
         return int(given)
-    hint = did_you_mean(given, draws.names, "decisions") if isinstance(given, str) else listed(draws.names)
-    raise ValueError(f"reference must be a decision, by name or position, but it is {shown(given)}: {hint}")
+    hint = did_you_mean(given, names, "decisions") if isinstance(given, str) else listed(names)
+    raise ValueError(f"{argument} must be a decision, by name or position, but it is {shown(given)}: {hint}")

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq.common import Array, evenly, one_of, short, whole
+from cbq.common import Array, evenly, one_of, whole
 from cbq.plotting import (
     BLUE,
     GREY,
@@ -31,17 +32,20 @@ from cbq.plotting import (
     spans_decades,
 )
 from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
+from cbq.voi.money import money, unit
 
 if TYPE_CHECKING:
     from cbq.voi.cost_effectiveness import CePlane, IcerTable
-    from cbq.voi.perfect import Evpi
+    from cbq.voi.perfect import Evpi, NetBenefitTable
     from cbq.voi.sample_information import EvsiTable
     from cbq.voi.sampling_benefit import EnbsTable
     from cbq.voi.submission import Acceptability
+    from cbq.voi.tornado import TornadoTable
     from cbq.voi.variance import VarianceTable
 
 Kind = Literal["bars", "lines", "map"]
 WIDTH, FRAME_HEIGHT, BAR_HEIGHT = 6.4, 1.1, 0.36  # in inches
+BAR_WIDTH = 10.0  # of a tornado, in points
 MAP_FRAME, CELL = 2.4, 0.46  # in inches
 MARKERS_BELOW = 12  # points on a line
 MOST, MOST_LINES = 20, 8  # sets that are drawn unless more are asked for
@@ -76,7 +80,8 @@ def values_figure(table: EvppiTable, kind: str | None = None, most: int | None =
         return _map(table, number)
     if chosen == "lines":
         return _lines(table, number)
-    rows, what = table.largest(number), f"EVPPI{at_price(table.rows[0])}, {100 * table.level:.4g}% intervals"
+    rows, label = table.largest(number), unit("EVPPI", table.currency)
+    what = f"{label}{at_price(table.rows[0])}, {100 * table.level:.4g}% intervals"
     evpi = Rule(rows[0].evpi, "x", "EVPI", ORANGE)
     return _bars([row.pars for row in rows], _columns(rows, "evppi"), [evpi], what, rest=len(table.rows) - len(rows))
 
@@ -116,7 +121,7 @@ def _bars(
 ) -> Figure:
     """Bars with intervals from the top, and dashed lines at values that they cannot exceed."""
     low, value, high = values
-    more = f"\n{rest} more sets, each up to {short(float(value[-1]))}, are not drawn" if rest else ""
+    more = f"\n{rest} more sets, each up to {money(float(value[-1]), 3)}, are not drawn" if rest else ""
     x = Axis(plain(what) + more, zero=True, limits=limits)
     panel = Panel([Bars(value, low, high, accent), *rules], x, Axis(names=[plain(name) for name in names]))
     return Figure([[panel]], (WIDTH, FRAME_HEIGHT + BAR_HEIGHT * len(names)))
@@ -133,8 +138,8 @@ def _lines(table: EvppiTable, most: int) -> Figure:
     x = [row.willingness_to_pay or 0.0 for row in rows]
     marks.append(Line(x, [row.evpi for row in rows], "EVPI", INK, "dashed"))
     rest = len(sets) - len(drawn)
-    label = PRICE + f"\n{rest} more sets, with smaller values, are not drawn" * bool(rest)
-    y = Axis(f"EVPPI, {100 * table.level:.4g}% bands", zero=True)
+    label = unit(PRICE, table.currency) + f"\n{rest} more sets, with smaller values, are not drawn" * bool(rest)
+    y = Axis(f"{unit('EVPPI', table.currency)}, {100 * table.level:.4g}% bands", zero=True)
     return Figure([[Panel(marks, Axis(label), y)]])
 
 
@@ -161,12 +166,12 @@ def _map(table: EvppiTable, most: int) -> Figure:
     labels, rest = [plain(name) for name in names[:most]], len(names) - most
     n, at = len(labels), np.arange(len(labels))
     cells = np.where(np.tri(n, dtype=bool), values[:n, :n], np.nan)
-    label = f"EVPPI{at_price(table.rows[0])}\n(EVPI {short(table.rows[0].evpi)})"
+    label = f"{unit('EVPPI', table.currency)}{at_price(table.rows[0])}\n(EVPI {money(table.rows[0].evpi, 3)})"
     marks: list[Any] = [Heat(at, at, cells, label)]
     half = 0.5 * (np.nanmin(cells) + np.nanmax(cells))
     for i, j in np.argwhere(np.isfinite(cells) & (n <= NUMBERED)):
         colour = None if cells[i, j] < half else INK
-        marks.append(Label(j, i, short(float(cells[i, j])), colour=colour))
+        marks.append(Label(j, i, money(float(cells[i, j]), 3), colour=colour))
     x = Axis(f"{rest} more inputs, with smaller values, are not drawn" if rest > 0 else "", names=labels)
     size = (MAP_FRAME + CELL * max(n, 6) + 0.8, MAP_FRAME - 0.6 + CELL * max(n, 5))
     return Figure([[Panel(marks, x, Axis(names=labels))]], size)
@@ -214,7 +219,32 @@ def acceptability_figure(found: Acceptability) -> Figure:
     frontier = np.insert(found.frontier[order], breaks, np.nan)
     marks.append(Line(np.insert(x, breaks, x[breaks]), frontier, "frontier", INK, width=5.0, opacity=0.28))
     y = Axis(f"probability of being best, {level} bands", limits=(0.0, 1.0))
-    return Figure([[Panel(marks, Axis(PRICE), y)]])
+    return Figure([[Panel(marks, Axis(unit(PRICE, found.currency)), y)]])
+
+
+def losses_figure(table: NetBenefitTable) -> Figure:
+    """A line with a band over the willingness to pay for each decision; bars, if there is one price."""
+    reach, rows = (
+        float(ndtri(0.5 + 0.5 * table.level)),
+        sorted(table.rows, key=lambda row: row.willingness_to_pay or 0.0),
+    )
+    names, label = list(dict.fromkeys(row.decision for row in rows)), unit("expected loss", table.currency)
+
+    def ends(some: Sequence[Any]) -> tuple[Array, Array, Array]:
+        loss, se = (np.array([getattr(row, key) for row in some]) for key in ("loss", "loss_se"))
+        return np.maximum(loss - reach * se, 0.0), loss, loss + reach * se
+
+    if len(table.prices) == 1:
+        what = f"{label}{at_price(rows[0])}\n(orange: the decision to choose, whose loss is EVPI)"
+        return _bars(names, ends(rows), [], what, accent=[row.chosen for row in rows].index(True))
+    marks = []
+    for d, name in enumerate(names):
+        some = [row for row in rows if row.decision == name]
+        marks += _line([row.willingness_to_pay for row in some], ends(some), name, d)
+    chosen = [row for row in rows if row.chosen]
+    marks.append(Line([row.willingness_to_pay for row in chosen], [row.loss for row in chosen], "EVPI", INK, "dashed"))
+    y = Axis(f"{label}, {100 * table.level:.4g}% bands", zero=True)
+    return Figure([[Panel(marks, Axis(unit(PRICE, table.currency)), y)]])
 
 
 def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
@@ -230,7 +260,8 @@ def plane_figure(found: CePlane, most: int = MOST_DOTS) -> Figure:
         marks.append(Dots([np.mean(effects)], [np.mean(costs)], colour=colour, marker="X", size=8, fill="white"))
     if found.willingness_to_pay is not None:
         marks.append(Rule(found.willingness_to_pay, "slope", f"{PRICE} of {found.willingness_to_pay:g}"))
-    axes = [Axis(f"{what}, compared with {plain(found.reference)}") for what in ("effect", "cost")]
+    what = ("effect", unit("cost", found.currency))
+    axes = [Axis(f"{each}, compared with {plain(found.reference)}") for each in what]
     return Figure([[Panel(marks, axes[0], axes[1])]])
 
 
@@ -247,15 +278,16 @@ def frontier_figure(found: IcerTable) -> Figure:
     for row in found.rows if len(found.rows) <= NAMED_BELOW else on:
         side = 1 if row.effect <= middle else -1
         marks.append(Label(row.effect, row.cost, plain(row.decision), side, -side))
-    return Figure([[Panel(marks, Axis("mean effect"), Axis("mean cost"))]])
+    return Figure([[Panel(marks, Axis("mean effect"), Axis(unit("mean cost", found.currency)))]])
 
 
 def evpi_figure(found: Evpi, level: float) -> Figure:
     """A curve with its band over the willingness to pay."""
     x, estimate, low, high = evpi_curve(found, level)
     marks = [Line(x, estimate, width=1.8, marker="" if len(x) > 1 else "o"), Band(x, low, high)]
-    y = Axis(f"EVPI {found.per}, {100 * level:.4g}% band", zero=True)
-    return Figure([[Panel(marks, Axis(PRICE), y)]])
+    name = "EVPI per decision" if found.population is None else "population EVPI"
+    y = Axis(f"{unit(name, found.currency)}, {100 * level:.4g}% band", zero=True)
+    return Figure([[Panel(marks, Axis(unit(PRICE, found.currency)), y)]])
 
 
 def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
@@ -263,6 +295,23 @@ def evpi_curve(found: Evpi, level: float) -> tuple[Array, ...]:
     columns = [np.ravel(each) for each in (found.willingness_to_pay, found.estimate, *found.interval(level))]  # type: ignore[arg-type]
     order = np.argsort(columns[0])
     return tuple(column[order] for column in columns)
+
+
+def tornado_figure(table: TornadoTable) -> Figure:
+    """A bar for each input from its low (blue) over the average to its high value (orange), the longest on top."""
+    rows, marks = table.rows[:MOST], list[Any]()
+    for j, row in enumerate(rows):
+        for value, colour, label in ((row.at_low, BLUE, "low value"), (row.at_high, ORANGE, "high value")):
+            bar = Line([table.average, value], [j, j], label * (j == 0), colour, width=BAR_WIDTH)
+            marks.append(bar)
+    marks += [Rule(table.average, "x", "average", INK, "solid", 1.0), Rule(0.0, "x", "", GREY, "dashed", 1.0)]
+    what = f"net benefit of {table.decision} less {table.reference}"
+    rest = len(table.rows) - len(rows)
+    label = plain(unit(what, table.currency)) + f"\n{rest} more inputs, with shorter bars, are not drawn" * bool(rest)
+    names, ends = [plain(row.pars) for row in rows], [0.0, *(v for row in rows for v in (row.at_low, row.at_high))]
+    margin = 0.04 * (max(ends) - min(ends)) or 1.0
+    x = Axis(label, limits=(min(ends) - margin, max(ends) + margin))
+    return Figure([[Panel(marks, x, Axis(names=names))]], (WIDTH, FRAME_HEIGHT + BAR_HEIGHT * len(names)))
 
 
 # Studies
@@ -276,8 +325,8 @@ def evsi_figure(table: EvsiTable) -> Figure:
         name = "EVSI" if price is None else f"EVSI at {price:g}"
         marks += _line([row.size for row in rows], _columns(rows, "evsi"), name, i)
         marks.append(Rule(rows[0].evppi, "y", "EVPPI" * (i == 0), series(i)["colour"], width=1.2))
-    each = "" if table.population is None else f" for a population of {table.population:.4g}"
-    return _by_size(marks, table.sizes, f"EVSI{each}, {100 * table.level:.4g}% bands")
+    name = "EVSI" if table.population is None else "population EVSI"
+    return _by_size(marks, table.sizes, f"{unit(name, table.currency)}, {100 * table.level:.4g}% bands")
 
 
 def enbs_figure(table: EnbsTable) -> Figure:
@@ -291,7 +340,9 @@ def enbs_figure(table: EnbsTable) -> Figure:
         label = f"best size, {best.size}" if best.enbs > 0 else "no size is worth its cost"
         marks.append(Dots(*at, label=label, colour=colour, marker="D", size=9))
     marks.append(Rule(0.0, "y", "", INK, "solid", 1.0))
-    return _by_size(marks, [row.size for row in table.rows], f"ENBS, {100 * table.level:.4g}% bands")
+    return _by_size(
+        marks, [row.size for row in table.rows], f"{unit('ENBS', table.currency)}, {100 * table.level:.4g}% bands"
+    )
 
 
 def drawn_prices(prices: Sequence[float | None]) -> list[float | None]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, Progress, between_0_and_1, generator, is_number, short, shown, whole
+from cbq.common import Array, Progress, RNGLike, between_0_and_1, generator, whole
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested import evppi as evppi_of_fit
 from cbq.nested.decisions import Name
 from cbq.nested.outer import Design
 from cbq.plotting import draw
-from cbq.report import NO_COLUMN, Column, Page, RowTable, in_text
+from cbq.report import NO_COLUMN, Page, in_text
 from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
+from cbq.voi.money import MoneyTable, in_digits, money
 from cbq.voi.outputs import (
     PRICE,
     Scaled,
@@ -29,13 +30,12 @@ from cbq.voi.outputs import (
     repeated_rows,
     scale_net_benefits,
 )
-from cbq.voi.perfect import multiplier, perfect_information, population_note
+from cbq.voi.perfect import perfect_information
 from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-DIGITS = 4  # significant digits of estimates in texts
 ROUNDING_OF_UNIT = 1e-13  # of the unit of net benefits, about what rounding leaves of them
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
 BETWEEN_INPUTS = ", "  # in the name of a set
@@ -47,53 +47,6 @@ NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
 NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
 NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
-
-
-class PricedTable(RowTable):
-    """A table of rows at several values of the willingness to pay."""
-
-    level: float
-
-    @property
-    def prices(self) -> list[float | None]:
-        """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
-        return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
-
-    def at(self, willingness_to_pay: float | None = None) -> list[Any]:
-        """The rows at one of `prices`, which may be left out if there is one alone."""
-        price = one_price(willingness_to_pay, self.prices)
-        return [row for row in self.rows if row.willingness_to_pay == price]
-
-    def _columns(self) -> Iterator[Column]:
-        """The columns, without the willingness to pay if the outputs are net benefits."""
-        return (each for each in super()._columns() if each.name != PRICE or self.prices != [None])
-
-    def _legend(self) -> str:
-        return f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
-
-
-class MoneyTable(PricedTable):
-    """A table of values in money, for one decision or for a population."""
-
-    _money: ClassVar[tuple[str, ...]]  # the fields of rows in money
-    population: float | None
-
-    def for_population(self, population: float) -> Self:
-        """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""
-        factor = multiplier(population, self.population)
-        rows = tuple(replace(row, **{name: factor * getattr(row, name) for name in self._money}) for row in self.rows)
-        changes = {"rows": rows, "notes": (*self.notes, population_note(factor)), "population": factor}
-        return replace(self, **changes)  # type: ignore[type-var]
-
-
-def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float | None:
-    """Return the willingness to pay if it is one of the prices, or the only one in place of None."""
-    price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
-    if not (price is None or is_number(price)) or price not in prices:
-        raise ValueError(
-            f"willingness_to_pay must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
-        )
-    return price
 
 
 @dataclass(frozen=True)
@@ -108,7 +61,7 @@ class EvppiRow:
     evpi : the expected value of perfect information.
     n, landmarks : the numbers of rows (draws), and of landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
-    note : remarks on the estimate, or an empty string.
+    note : remarks on the estimate, or an empty string. doubtful : whether they make the estimate or se doubtful.
     evpi_se : the standard error of evpi.
     raw : the estimate before estimates were made monotone over the sets.
     r2 : R^2, the share of the variance of differences between decisions that the regression explains.
@@ -131,12 +84,12 @@ class EvppiRow:
 
     pars: str = field(metadata=in_text())
     willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
-    evppi: float = field(metadata=in_text(DIGITS))
-    se: float = field(metadata=in_text(2))
-    lower: float = field(metadata=in_text(DIGITS))
-    upper: float = field(metadata=in_text(DIGITS))
+    evppi: float = field(metadata=in_text(money))
+    se: float = field(metadata=in_text(in_digits(2)))
+    lower: float = field(metadata=in_text(money))
+    upper: float = field(metadata=in_text(money))
     plug_in: float
-    evpi: float = field(metadata=in_text(DIGITS))
+    evpi: float = field(metadata=in_text(money))
     n: int
     landmarks: int
     approximation: float
@@ -149,8 +102,9 @@ class EvppiRow:
     effective_n: float = float("nan")
     share: float = field(default=float("nan"), metadata=in_text("{:.1%}".format, "of EVPI"))
     share_se: float = field(default=float("nan"), metadata=in_text("{:.1%}".format, "its se"))
-    remaining: float = field(default=float("nan"), metadata=in_text(DIGITS, "EVPI - EVPPI"))
-    remaining_se: float = field(default=float("nan"), metadata=in_text(2, "its se"))
+    remaining: float = field(default=float("nan"), metadata=in_text(money, "EVPI - EVPPI"))
+    remaining_se: float = field(default=float("nan"), metadata=in_text(in_digits(2), "its se"))
+    doubtful: bool = False
     inputs: tuple[str, ...] = field(default=(), metadata=NO_COLUMN)
 
 
@@ -166,7 +120,7 @@ class EvppiTable(MoneyTable):
     rows : one for each set and willingness to pay, in this order.
     level : of the intervals.
     notes : remarks on the tables of outputs and inputs, without full stops.
-    population : the number of decisions that values are for; None for one.
+    population : the number of decisions that values are for; None for one. currency : of the values, if it is stated.
 
     Examples
     --------
@@ -181,6 +135,7 @@ class EvppiTable(MoneyTable):
     level: float = 0.95
     notes: tuple[str, ...] = ()
     population: float | None = None
+    currency: str = ""
 
     _money = (
         *("evppi", "se", "lower", "upper", "plug_in", "evpi", "approximation", "evpi_se", "raw"),
@@ -220,7 +175,7 @@ class EvppiTable(MoneyTable):
         first = self.rows[0]
         if len(self.prices) > 1 or not first.evpi_se > 0:
             return super()._legend()
-        return f"{super()._legend()} EVPI has a standard error of {short(first.evpi_se, 2)}."
+        return f"{super()._legend()} EVPI has a standard error of {money(first.evpi_se, 2)}."
 
 
 def evppi(
@@ -232,7 +187,7 @@ def evppi(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
     n: int | None = None,
     design: Design | None = None,
     progress: Progress = False,
@@ -409,34 +364,33 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
     nothing = _explain_nothing(found, known)
     repeating = repeated_rows(values)  # a row that repeats another one repeats its outputs
     duplicates = [count_duplicates(np.column_stack([values[repeating], each.columns[repeating]])) for each in sets]
-    return tuple(
-        EvppiRow(
-            pars=learned.label,
-            evppi=float(known.values[j, k]),
-            plug_in=float(plug_in[j, k]),
-            n=n,
-            landmarks=value.landmarks,
-            approximation=float(unseen[j, k]),
-            note="; ".join(
-                [
-                    *learned.notes,
-                    *["moved to be monotone over the sets (raw is the estimate before)"] * known.moved(j, k),
-                    *_notes_on_landmarks(known.values[j, k], known.se[j, k], unseen[j, k], known.evpi[k]),
-                    *notes_on_regression(value, k),
-                    *notes_on_rows(value, n, duplicates[j], nothing and bool(learned.columns.size)),
-                ]
-            ),
-            r2=float(value.r2[k]),
-            misfit=value.misfit,
-            noise_ratio=float(value.noise_ratio[k]),
-            effective_n=float(value.effective_n[k]),
-            inputs=learned.names,
-            **known.of_evpi(value, j, k),
-            **known.fields(j, k),
-        )
-        for j, (learned, value) in enumerate(zip(sets, found, strict=True))
-        for k in range(len(known.prices))
-    )
+    rows = []
+    for j, (learned, value) in enumerate(zip(sets, found, strict=True)):
+        for k in range(len(known.prices)):
+            moved = ["moved to be monotone over the sets (raw is the estimate before)"] * known.moved(j, k)
+            seen = _notes_on_landmarks(known.values[j, k], known.se[j, k], unseen[j, k], known.evpi[k])
+            remarks = [*learned.notes, *moved, *seen, *notes_on_dependence(value, n)]
+            doubts = notes_on_regression(value, k)
+            doubts += notes_on_rows(n, duplicates[j], nothing and bool(learned.columns.size))
+            row = EvppiRow(
+                pars=learned.label,
+                evppi=float(known.values[j, k]),
+                plug_in=float(plug_in[j, k]),
+                n=n,
+                landmarks=value.landmarks,
+                approximation=float(unseen[j, k]),
+                note="; ".join([*remarks, *doubts]),
+                doubtful=bool(doubts),
+                r2=float(value.r2[k]),
+                misfit=value.misfit,
+                noise_ratio=float(value.noise_ratio[k]),
+                effective_n=float(value.effective_n[k]),
+                inputs=learned.names,
+                **known.of_evpi(value, j, k),
+                **known.fields(j, k),
+            )
+            rows.append(row)
+    return tuple(rows)
 
 
 def _explain_nothing(found: Sequence[SetValue], known: Estimates) -> bool:
@@ -468,15 +422,20 @@ def notes_on_regression(found: SetValue, k: int) -> list[str]:
     return notes
 
 
-def notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
-    """Remarks on the n rows: whether they are independent, and whether the rows of both tables belong together."""
+def notes_on_dependence(found: SetValue, n: int) -> list[str]:
+    """A remark on n rows that are not independent, if they are not."""
+    if np.min(found.effective_n) >= NOTE_EFFECTIVE * n:
+        return []
+    return [
+        f"the rows are autocorrelated in the order of the table, as of a Markov chain, and worth about "
+        f"{np.min(found.effective_n):.0f} of {n} independent rows: se allows for it, but a table that was sorted "
+        f"by something else should be shuffled"
+    ]
+
+
+def notes_on_rows(n: int, duplicates: int, nothing: bool) -> list[str]:
+    """Doubts about the n rows: whether some are repeated, and whether the rows of both tables belong together."""
     notes = []
-    if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
-        notes.append(
-            f"the rows are autocorrelated in the order of the table, as of a Markov chain, and worth about "
-            f"{np.min(found.effective_n):.0f} of {n} independent rows: se allows for it, but a table that was sorted "
-            f"by something else should be shuffled"
-        )
     if duplicates:
         repeat = "row repeats another row" if duplicates == 1 else "rows repeat other rows"
         notes.append(f"{duplicates} of {n} {repeat} but count as independent draws: if they are not, se is too small")

@@ -274,19 +274,20 @@ class EffectsAndCosts:
 
 @dataclass(frozen=True, eq=False)
 class NetBenefitDraws:
-    """The outputs (n, C) of n draws, and the D decisions with the net benefits that follow from them."""
+    """The outputs (n, C) of n draws, and the D decisions with the net benefits that follow from them, in a unit."""
 
     names: tuple[str, ...]
     values: Array
     decisions: Decisions
+    unit: float
     notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, outputs: Any, options: dict[str, Any], decisions: Sequence[str] | None) -> NetBenefitDraws:
         """From outputs with the options effects, costs and willingness_to_pay, as `cbq.evpi` takes them."""
         found = read_outputs(outputs, options).require_draws()
-        values, scaled, _ = scale_net_benefits(found.values, found.decisions)
-        return cls(found.names(decisions), values, scaled, found.notes)
+        values, scaled, unit = scale_net_benefits(found.values, found.decisions)
+        return cls(found.names(decisions), values, scaled, unit, found.notes)
 
     def benefits(self) -> Iterator[tuple[Array, Array]]:
         """For each willingness to pay, net benefits (n, D) less the first decision's, and the size of their terms.

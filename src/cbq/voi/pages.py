@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common import listed, short
+from cbq.common import Array, listed
 from cbq.report import (
     Html,
     Page,
@@ -30,7 +30,9 @@ from cbq.report import (
 )
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, number_text
 from cbq.voi.figures import (
+    MOST,
     PAIRS_FOR_MAP,
+    PRICE,
     acceptability_figure,
     at_price,
     drawn_prices,
@@ -39,14 +41,18 @@ from cbq.voi.figures import (
     evpi_figure,
     evsi_figure,
     largest_sets,
+    losses_figure,
     plane_figure,
+    tornado_figure,
     values_figure,
 )
-from cbq.voi.information import EvppiTable, inputs_of
-from cbq.voi.perfect import Evpi
+from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
+from cbq.voi.money import money, nearest_price, unit
+from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable
 from cbq.voi.submission import Acceptability, Appendix
+from cbq.voi.tornado import TornadoTable
 
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
@@ -80,10 +86,23 @@ def _known(level: float, prices: list[Any]) -> dict[str, str]:
     return {"intervals": f"{100 * level:.4g}%"} | ({"willingness to pay": priced} if priced else {})
 
 
-def _interval(low: float, value: float, high: float) -> str:
+def _interval(low: float, value: float, high: float, currency: str = "") -> str:
     """A value with its interval, in the digits that it leaves."""
     half = 0.5 * (high - low)
-    return f"{resolved(value, half)} ({resolved(low, half)} to {resolved(high, half)})"
+    before = f"{currency} " if currency else ""
+    return f"{before}{resolved(value, half)} ({resolved(low, half)} to {resolved(high, half)})"
+
+
+def _remarked(rows: Iterable[Any], who: Callable[[Any], str]) -> Html:
+    """The notes of rows, each once with the names of those it is about: warnings first, then remarks."""
+    about: dict[tuple[bool, str], dict[str, None]] = {}
+    for row in rows:
+        if row.note:
+            about.setdefault((row.doubtful, row.note), {})[who(row)] = None
+    boxes = [] if any(doubtful for doubtful, _ in about) else [notice("good", "No warnings.", GOOD)]
+    for (doubtful, note), names in sorted(about.items(), key=lambda each: not each[0][0]):
+        boxes.append(notice("warning" if doubtful else "remark", f"{listed(names, MOST_NAMED)}:", f"{note}."))
+    return joined(boxes)
 
 
 # EVPPI
@@ -108,7 +127,7 @@ def table_page(
     ]
     sets = len({row.pars for row in found.rows})
     subtitle = f"The value of learning {sets} set{'s' * (sets > 1)} of inputs, from {found.rows[0].n} draws of a model."
-    return Page(title or "The value of information", subtitle, _notes(found), sections)
+    return Page(title or "The value of information", subtitle, _remarked(found.rows, lambda row: row.pars), sections)
 
 
 def _values(found: EvppiTable, at: float | None = None) -> Html:
@@ -116,47 +135,73 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
 
     By default at the one where the largest EVPPI is.
     """
-    best = found.largest(1)[0]
-    share = ""
-    if best.evpi > 0:
-        reach = float(ndtri(0.5 + 0.5 * found.level))
-        low, high = (min(max(best.share + sign * reach * best.share_se, 0.0), 1.0) for sign in (-1, 1))
-        left = _interval(*(best.remaining + sign * reach * best.remaining_se for sign in (-1, 0, 1)))
-        share = f": {best.share:.1%} ({low:.1%} to {high:.1%}) of EVPI ({short(best.evpi, 4)}), and {left} below it"
-    small = sum(row.evppi <= NOTHING * row.evpi for row in found.rows)
-    none = f" {small} of {len(found.rows)} are worth next to nothing." if small else ""
-    value = _interval(best.lower, best.evppi, best.upper)
-    parts = [paragraph(f"{capital(best.pars)} is worth most: {value}{at_price(best)}{share}.{none}")]
-    caption = f"EVPPI with {100 * found.level:.4g}% intervals, the largest first."
-    rows = found.largest(len(found.rows))
+    price = nearest_price(found.prices, found.largest(1)[0].willingness_to_pay or 0.0 if at is None else at)
+    ordered = found.largest(len(found.rows))
+    first = [row for row in ordered if row.willingness_to_pay == price]
+    others = [row for row in ordered if row.willingness_to_pay != price]
+    parts = [paragraph(_best_set(found, first[0])), *map(paragraph, _small_sets(found, first))]
+    caption = f"{unit('EVPPI', found.currency)} with {100 * found.level:.4g}% intervals, the largest first."
     if len(found.prices) == 1:
         parts.append(figure_html(values_figure(found, "bars").panels, "EVPPI of each set, the largest on top."))
         if sum(len(inputs_of(row)) == 2 for row in found.rows) >= PAIRS_FOR_MAP:
             pairs = "EVPPI of pairs of inputs, with each input alone on the diagonal."
             parts.append(figure_html(values_figure(found, "map").panels, pairs))
-        return joined([*parts, part_of(replace(found, rows=tuple(rows)), caption)])
-    over = values_figure(found, "lines", MOST_LINES).panels
-    wanted = best.willingness_to_pay if at is None else at
-    nearest = min(
-        (price for price in found.prices if price is not None), key=lambda price: abs(price - (wanted or 0.0))
+        return joined([*parts, part_of(replace(found, rows=tuple(first)), caption)])
+    drawn = figure_html(
+        values_figure(found, "lines", MOST_LINES).panels, "EVPPI over the willingness to pay.", reader=READER
     )
-    first = [row for row in rows if row.willingness_to_pay == nearest]
-    others = [row for row in rows if row.willingness_to_pay != nearest]
     table = part_of(replace(found, rows=(*first, *others)), caption, len(first))
-    drawn = figure_html(over, "EVPPI over the willingness to pay.", reader=READER)
-    return joined([*parts, _values_reader(found).html(), drawn, table])
+    return joined([*parts, _values_reader(found, price).html(), drawn, table])
 
 
-def _values_reader(found: EvppiTable) -> Reader:
+def _best_set(found: EvppiTable, best: EvppiRow) -> str:
+    """The set that is worth most at a willingness to pay, in a sentence."""
+    value = _interval(best.lower, best.evppi, best.upper, found.currency)
+    share = ""
+    if best.evpi > 0:
+        reach = float(ndtri(0.5 + 0.5 * found.level))
+        low, high = (min(max(best.share + sign * reach * best.share_se, 0.0), 1.0) for sign in (-1, 1))
+        ends = [max(best.remaining + sign * reach * best.remaining_se, 0.0) for sign in (-1, 1)]
+        left = _interval(ends[0], best.remaining, ends[1])
+        share = (
+            f", which is {best.share:.1%} ({low:.1%} to {high:.1%}) of EVPI, {money(best.evpi)}; all other inputs "
+            f"together could add {left}"
+        )
+    return f"Learning {best.pars} is worth most{at_price(best)}: {value}{share}."
+
+
+def _small_sets(found: EvppiTable, rows: Sequence[EvppiRow]) -> list[str]:
+    """The sets that are worth next to nothing, at the willingness to pay of these rows, and at all of them."""
+    small = [row.pars for row in rows if row.evppi <= NOTHING * row.evpi]
+    if not small:
+        return []
+    always = [each for each in small if all(row.evppi <= NOTHING * row.evpi for row in found.rows if row.pars == each)]
+    words = (
+        f"{len(small)} of {len(rows)} sets are worth less than {NOTHING:.1%} of EVPI{at_price(rows[0])}, so that no "
+        f"study of one of them alone can be worth much: {listed(small, MOST_NAMED)}."
+    )
+    if len(found.prices) > 1 and always:
+        words += (
+            " All of these are" if len(always) == len(small) else f" Of these, {listed(always, MOST_NAMED)} are"
+        ) + " worth as little at every willingness to pay."
+    return [words]
+
+
+def _values_reader(found: EvppiTable, at: float | None) -> Reader:
     quantities, sets = [], largest_sets(found)
     for name, rows in sets[:MOST_LINES]:
         mean, low, high = (np.array([getattr(row, key) for row in rows]) for key in ("evppi", "lower", "upper"))
         quantities.append((f"EVPPI of {name}", mean, low, high))
-    rows = sets[0][1]
-    unknown = np.full(len(rows), np.nan)
-    quantities.append(("EVPI", np.array([row.evpi for row in rows]), unknown, unknown))
+    rows, reach = sets[0][1], float(ndtri(0.5 + 0.5 * found.level))
+    evpi, se = (np.array([getattr(row, key) for row in rows]) for key in ("evpi", "evpi_se"))
+    quantities.append(("EVPI", evpi, np.maximum(evpi - reach * se, 0.0), evpi + reach * se))
     prices = np.array([row.willingness_to_pay for row in rows])
-    return Reader(READER, ["willingness to pay"], [prices], quantities, found.level, [len(prices) // 2])
+    return Reader(READER, [unit(PRICE, found.currency)], [prices], quantities, found.level, [_place(prices, at)])
+
+
+def _place(prices: Array, at: float | None) -> int:
+    """The index of the price nearest to `at`, or of the middle one."""
+    return len(prices) // 2 if at is None else int(np.argmin(np.abs(prices - at)))
 
 
 def _method(found: EvppiTable) -> Html:
@@ -168,18 +213,6 @@ def _method(found: EvppiTable) -> Html:
     most = max(row.landmarks for row in found.rows)
     known = {"draws": str(found.rows[0].n), "landmarks of the regressions, at most": str(most)}
     return joined([paragraph(words), facts(known)])
-
-
-def _notes(found: EvppiTable) -> Html:
-    """Doubts about sets, or a notice that there are none."""
-    about: dict[str, dict[str, None]] = {}  # the sets that each note is about
-    for row in found.rows:
-        if row.note:
-            about.setdefault(row.note, {})[row.pars] = None
-    if not about:
-        return notice("good", "No warnings.", GOOD)
-    sets = [(note, listed(names, MOST_NAMED)) for note, names in about.items()]
-    return joined(notice("warning", f"{names}:", f"{note}.") for note, names in sets)
 
 
 # Studies
@@ -219,23 +252,22 @@ def study_page(
         words = [paragraph(f"{capital(enbs.in_words(price))}.") for price in drawn_prices(enbs.prices)]
         sections.append(Section("The size of the study", joined([*words, *_by_size(enbs, enbs_figure(enbs), "ENBS")])))
     sections.append(Section("How it was computed", joined(map(paragraph, [method, *sentences(found.notes)]))))
-    notes = list(dict.fromkeys(row.note for row in found.rows if row.note))
-    top = [notice("warning", "Note:", f"{capital(note)}.") for note in notes] or [notice("good", "No warnings.", GOOD)]
+    top = _remarked(found.rows, lambda row: f"size {row.size}")
     subtitle = f"The value of a study of {pars}, for {len({row.size for row in found.rows})} sizes of it."
     repeated = _repeat(found if enbs is None else enbs, repeat, record)
-    return Page(title or "The size of the study", subtitle, joined(top), [*sections, repeated])
+    return Page(title or "The size of the study", subtitle, top, [*sections, repeated])
 
 
 def _evsi(found: EvsiTable) -> Html:
     row = max(found.rows, key=lambda row: (row.size, row.evsi))
-    share = f", {row.evsi / row.evppi:.0%} of EVPPI ({short(row.evppi, 4)})" if row.evppi > 0 else ""
-    value = _interval(row.lower, row.evsi, row.upper)
+    share = f", {row.evsi / row.evppi:.0%} of EVPPI ({money(row.evppi)})" if row.evppi > 0 else ""
+    value = _interval(row.lower, row.evsi, row.upper, found.currency)
     words = paragraph(f"A study of size {row.size} is worth {value}{at_price(row)}{share}.")
     return joined([words, *_by_size(found, evsi_figure(found), "EVSI")])
 
 
 def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Html]:
-    table = part_of(found, f"{name} with {100 * found.level:.4g}% intervals.")
+    table = part_of(found, f"{unit(name, found.currency)} with {100 * found.level:.4g}% intervals.")
     return [figure_html(figure.panels, f"{name} over the size of the study."), table]
 
 
@@ -248,10 +280,7 @@ def appendix_page(
     """The page of an appendix, with a section for each part that there is."""
     names = found.ceac.decisions
     subtitle = f"{len(names)} decisions ({', '.join(names)}), from {found.ceac.n} draws of a model."
-    top = Html("") if found.evppi is None else _notes(found.evppi)
-    if found.evppi is None and found.icers is not None:
-        doubtful = [row for row in found.icers.rows if row.note]
-        top = joined(notice("remark", f"{row.decision}:", f"{row.note}.") for row in doubtful)
+    top = Html("") if found.evppi is None else _remarked(found.evppi.rows, lambda row: row.pars)
     sections = [*_sections(found), _repeat(found, repeat, record)]
     return Page(title or "Probabilistic sensitivity analysis", subtitle, top, sections)
 
@@ -259,12 +288,31 @@ def appendix_page(
 def _sections(found: Appendix) -> Iterator[Section]:
     if found.icers is not None and found.plane is not None:
         yield Section("Costs and effects", joined([*_ratios(found.icers), *_plane(found.plane)]))
-    yield Section("Which decision is best", _acceptability(found.ceac, found.evpi))
-    yield Section("The value of perfect information", _perfect(found.evpi, found.ceac.level))
+    yield Section("Which decision is best", _acceptability(found.ceac, found.evpi, found.line))
+    yield Section("Net benefits and expected losses", _losses(found.net_benefits, found.line))
+    yield Section("The value of perfect information", _perfect(found.evpi, found.ceac.level, found.line))
     if found.evppi is not None:
-        at = None if found.plane is None else found.plane.willingness_to_pay
-        yield Section("The value of learning inputs", _values(found.evppi, at))
+        yield Section("The value of learning inputs", _values(found.evppi, found.line))
+    if found.tornado is not None:
+        yield Section("Which inputs move the decision", _tornado(found.tornado))
+    if found.evppi is not None:
         yield Section("How it was computed", _method(found.evppi))
+
+
+def _tornado(found: TornadoTable) -> Html:
+    low, high = (f"{100 * share:g}%" for share in found.between)
+    words = (
+        f"The expected net benefit of {found.decision} less that of {found.reference}{at_price(found.rows[0])}, "
+        f"{money(found.average)} on average, given that one input is low or high, while all others vary. Where a bar "
+        f"crosses 0, the input alone changes which of the two is better."
+    )
+    caption = f"Each input at the values that {low} and {high} of the draws are below, with the best decision there."
+    drawn = figure_html(
+        tornado_figure(found).panels,
+        "A bar for each input, the longest on top.",
+        height=60 + 26 * len(found.rows[:MOST]),
+    )
+    return joined([paragraph(words), drawn, part_of(found, caption)])
 
 
 def _ratios(found: IcerTable) -> list[Html]:
@@ -277,7 +325,8 @@ def _ratios(found: IcerTable) -> list[Html]:
     caption = (
         f"Mean effects and costs, by rising cost, and the cost of one more unit of effect (ICER). Intervals of "
         f"{100 * found.level:.4g}%: of the willingness to pay from which on a decision is better than the one it is "
-        f"compared with, over the draws; infinite if in some of them it never is."
+        f"compared with, over the draws: 0 if it dominates in more of them than an end of the interval leaves out, and "
+        f"infinite if in more of them no willingness to pay makes it better."
     )
     return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), part_of(found, caption)]
 
@@ -292,13 +341,35 @@ def _plane(found: CePlane) -> list[Html]:
         shares = [f"{_interval(low, share, high)} of the draws of {name}" for name, share, low, high in below]
         caption += f" Below the line, where a decision is worth its cost, in per cent: {', '.join(shares)}."
     drawn = figure_html(plane_figure(found, MOST_DOTS).panels, caption, height=340)
-    return [heading("The cost-effectiveness plane"), drawn]
+    table = part_of(
+        found, f"Mean differences from {found.reference}, with {100 * found.level:.4g}% credible intervals."
+    )
+    return [heading("The cost-effectiveness plane"), drawn, table]
 
 
-def _acceptability(found: Acceptability, perfect: Evpi) -> Html:
+def _losses(found: NetBenefitTable, line: float | None) -> Html:
+    """Net benefits at the willingness to pay nearest to the line, and expected losses over all of them."""
+    price = found.prices[0] if line is None else nearest_price(found.prices, line)
+    rows = found.at(price)
+    best = next(row for row in rows if row.chosen)
+    words = (
+        f"Choosing {best.decision} has the largest mean net benefit{at_price(best)}. Its expected loss, beside the "
+        f"best decision of each draw, is {money(best.loss)}: the smallest of all, and EVPI per decision."
+    )
+    caption = f"Net benefits{at_price(best)}, with {100 * found.level:.4g}% credible intervals, and expected losses."
+    panels = losses_figure(found).panels
+    drawn = (
+        figure_html(panels, "The expected loss of each decision; the lowest is EVPI.", reader=PRICES)
+        if len(found.prices) > 1
+        else figure_html(panels, "The expected loss of each decision.")
+    )
+    return joined([paragraph(words), drawn, part_of(replace(found, rows=tuple(rows)), caption)])
+
+
+def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> Html:
     words = paragraph(
-        "The probability that a decision has the largest net benefit, as the share of draws in which it has. The one "
-        "to choose is that with the largest mean net benefit, which need not be the one that is best most often."
+        "The probability that a decision has the largest net benefit, as a share of the draws. Choose the decision "
+        "with the largest mean net benefit, even if another one is best more often."
     )
     table, panels = (
         part_of(found, f"Probability of being best, from {found.n} draws."),
@@ -316,18 +387,25 @@ def _acceptability(found: Acceptability, perfect: Evpi) -> Html:
     ]
     prices, *evpi = evpi_curve(perfect, found.level)
     every = [*quantities, ("EVPI", *evpi)]
-    reader = Reader(PRICES, ["willingness to pay"], [prices], every, found.level, [len(prices) // 2])
+    name = unit(PRICE, found.currency)
+    reader = Reader(PRICES, [name], [prices], every, found.level, [_place(prices, line)])
     caption = f"Acceptability curves with {100 * found.level:.4g}% bands; the wide line marks the decision to choose."
     return joined([words, reader.html(), figure_html(panels, caption, reader=reader.id), table])
 
 
-def _perfect(found: Evpi, level: float) -> Html:
-    words = paragraph(
+def _perfect(found: Evpi, level: float, line: float | None) -> Html:
+    words = (
         f"What it would be worth, {found.per}, to know all inputs before deciding (EVPI): the expected loss from "
-        "choosing under uncertainty, and the most that any study can be worth."
+        f"choosing under uncertainty, and the most that any study can be worth."
     )
-    if np.size(found.estimate) == 1:
+    if found.willingness_to_pay is None:
         value, low, high = (float(np.ravel(each)[0]) for each in (found.estimate, *found.interval(level)))
-        return joined([words, facts({"EVPI": _interval(low, value, high)})])
-    caption = f"EVPI {found.per} with {100 * level:.4g}% bands."
-    return joined([words, figure_html(evpi_figure(found, level).panels, caption, reader=PRICES)])
+        return joined([paragraph(words), facts({"EVPI": _interval(low, value, high, found.currency)})])
+    prices, *columns = evpi_curve(found, level)
+    i = _place(prices, line)
+    value, low, high = (float(column[i]) for column in columns)
+    here = f"At a willingness to pay of {prices[i]:g} it is {_interval(low, value, high, found.currency)}."
+    if len(prices) == 1:
+        return joined([paragraph(f"{words} {here}")])
+    caption = f"{unit('EVPI', found.currency)} {found.per} with {100 * level:.4g}% bands."
+    return joined([paragraph(f"{words} {here}"), figure_html(evpi_figure(found, level).panels, caption, reader=PRICES)])

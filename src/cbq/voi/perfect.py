@@ -1,32 +1,38 @@
-"""The expected value of perfect information (EVPI), for one decision and for all that information serves."""
+"""The expected value of perfect information (EVPI), and the net benefit and the expected loss of each decision.
+
+The loss of a decision in a draw is the net benefit by which the best decision of this draw exceeds it. EVPI is the
+expected loss of the decision with the largest mean net benefit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, autocorrelation_times, between_0_and_1, data_frame, is_number, is_sorted, number, shown
+from cbq.common import Array, autocorrelation_times, between_0_and_1, data_frame, is_sorted
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.plotting import draw
-from cbq.report import Column, Table, digits
+from cbq.plotting import Drawn, Figure, draw
+from cbq.report import Column, Table, digits, in_text, sentences
 from cbq.samples import Samples
-from cbq.voi.outputs import read_outputs, scale_net_benefits
+from cbq.voi.money import InCurrency, PricedTable, currency_note, in_digits, money, multiplier, people, population_note
+from cbq.voi.outputs import PRICE, NetBenefitDraws, effective_sizes, read_outputs, scale_net_benefits
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evpi(Table):
+class Evpi(Table, InCurrency):
     """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
 
     Immutable: arrays are read-only. population : the number of decisions that values are for; None for one.
+    currency : of the values, if it is stated.
 
     Examples
     --------
@@ -40,19 +46,21 @@ class Evpi(Table):
     std: float | Array
     willingness_to_pay: float | Array | None = None
     population: float | None = None
+    currency: str = ""
 
     _left = 0
     _most = 12
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if (given := getattr(self, field.name)) is not None:
-                object.__setattr__(self, field.name, number_or_array(given))
+        for each in fields(self):
+            given = getattr(self, each.name)
+            if given is not None and each.name != "currency":
+                object.__setattr__(self, each.name, number_or_array(given))
 
     @property
     def per(self) -> str:
         """What values are for, in words."""
-        return "per decision" if self.population is None else f"for a population of {self.population:.6g}"
+        return "per decision" if self.population is None else f"for a population of {people(self.population)}"
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the normal interval of this level, at least 0."""
@@ -106,13 +114,14 @@ class Evpi(Table):
         low, high = self.interval(level)
         found = {"evpi": self.estimate, "se": self.std, "lower": low, "upper": high}
         if self.willingness_to_pay is not None:
-            found = {"willingness_to_pay": self.willingness_to_pay} | found
+            yield Column(PRICE, np.ravel(self.willingness_to_pay).tolist(), digits(5))
         for name, values in found.items():
-            yield Column(name, np.ravel(values).tolist(), digits(5))
+            yield Column(name, np.ravel(values).tolist(), in_digits(2 if name == "se" else 5))
 
     def _below(self, level: float = 0.95) -> list[str]:
-        people = [] if self.population is None else [f"{population_note(self.population)}."]
-        return [f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%.", *people]
+        notes = [] if self.population is None else [population_note(self.population)]
+        legend = f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%."
+        return [legend, *sentences([*notes, *currency_note(self.currency)])]
 
 
 def evpi(
@@ -183,53 +192,108 @@ def perfect_information(
     return estimate, std
 
 
-def population(incidence: float, horizon: float, discount: float = 0.0, *, delay: float = 0.0) -> float:
-    """The number of people whose decision information serves, by which EVPI, EVPPI and EVSI of one are multiplied.
+@dataclass(frozen=True)
+class NetBenefitRow:
+    """The net benefit and the expected loss of a decision at one willingness to pay.
 
-    They come evenly over time, and one who comes after t years counts (1 + discount)^-t, so that the number is
-    incidence times the integral of this from `delay` to `horizon`.
-
-    Parameters
-    ----------
-    incidence : the number of people for each year.
-    horizon : the years until the decision is not made any more, from now on.
-    discount : the annual rate, such as 0.035.
-    delay : the years until the information is there: those who come before do not profit from it.
+    net_benefit, se : the mean over draws, and its standard error as a mean of so many draws.
+    lower, upper : the credible interval, quantiles over the draws.
+    loss, loss_se : the expected loss, the mean of how much less the net benefit is than the largest of the draw.
+    chosen : whether the decision has the largest mean net benefit. Its expected loss is EVPI.
+    note : always empty.
 
     Examples
     --------
-    >>> cbq.voi.population(1000, horizon=10)
-    10000.0
-    >>> round(cbq.voi.population(1000, horizon=10, discount=0.035))
-    8461
+    >>> row = cbq.voi.net_benefits({"old": [0.0, 0.0], "new": [1.0, -3.0]}).rows[0]
+    >>> row.decision, row.net_benefit, row.loss, row.chosen
+    ('old', 0.0, 0.5, True)
     """
-    rate = np.log1p(at_least_0(discount, "discount"))
-    yearly, end, start = (
-        at_least_0(value, name) for value, name in ((incidence, "incidence"), (horizon, "horizon"), (delay, "delay"))
-    )
-    years = max(end - start, 0.0)
-    if rate * years < 1e-12:
-        return float(yearly * years * np.exp(-rate * start))
-    return float(yearly * np.exp(-rate * start) * -np.expm1(-rate * years) / rate)
+
+    decision: str = field(metadata=in_text())
+    willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
+    net_benefit: float = field(metadata=in_text(in_digits(5), "mean net benefit"))
+    se: float = field(metadata=in_text(in_digits(2)))
+    lower: float = field(metadata=in_text(in_digits(5)))
+    upper: float = field(metadata=in_text(in_digits(5)))
+    loss: float = field(metadata=in_text(money, "expected loss"))
+    loss_se: float = field(metadata=in_text(in_digits(2), "its se"))
+    chosen: bool = field(metadata=in_text(lambda chosen: "yes" if chosen else "no", "to choose"))
+    note: str = ""
 
 
-def multiplier(value: Any, before: float | None = None) -> float:
-    """Return the number of a population, by which values are multiplied, unless they are for a population already."""
-    if before is not None:
-        raise ValueError(
-            f"these values are for a population of {before:g} already, and population= would count it twice: "
-            f"start from those of one decision."
+@dataclass(frozen=True, repr=False, eq=False)
+class NetBenefitTable(PricedTable, Drawn):
+    """The net benefits and the expected losses of all decisions. Immutable; it prints as a table.
+
+    rows : one for each willingness to pay and decision, in this order.
+    n : the number of draws. level : of the credible intervals. currency : of the values, if it is stated.
+    notes : remarks on the outputs, without full stops.
+
+    Examples
+    --------
+    >>> table = cbq.voi.net_benefits({"old": [0.0, 0.0], "new": [1.0, -3.0]})
+    >>> [row.loss for row in table.at()]
+    [0.5, 1.5]
+    """
+
+    rows: tuple[NetBenefitRow, ...]
+    n: int
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+    currency: str = ""
+
+    def _figure(self) -> Figure:
+        """Expected losses over the willingness to pay; the lowest is EVPI. Bars, if there is one price."""
+        from cbq.voi.figures import losses_figure
+
+        return losses_figure(self)
+
+    def _legend(self) -> str:
+        return (
+            f"Means of {self.n} draws; {100 * self.level:.4g}% of the draws are between lower and upper. The expected "
+            f"loss of the decision to choose is EVPI per decision."
         )
-    return at_least_0(value, "population")
 
 
-def population_note(factor: float) -> str:
-    """The remark on a table of values for a population."""
-    return f"Values are for a population of {factor:.6g}"
+def net_benefits(
+    outputs: Any,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    decisions: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> NetBenefitTable:
+    """The mean net benefit of each decision with its credible interval, and its expected loss.
 
+    Parameters
+    ----------
+    outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`.
+    decisions : their names, by default as the columns suggest.
+    level : of the credible intervals, which have this share of the draws.
 
-def at_least_0(value: Any, name: str) -> float:
-    """Return `value` as a float if it is a number, at least 0."""
-    if not is_number(value, 0.0, 1e30):
-        raise ValueError(f"{name} must be a number from 0 to 1e30, but it is {shown(value)}.")
-    return number(value, name)
+    Examples
+    --------
+    >>> outputs = {"old": np.zeros(400), "new": np.random.default_rng(0).normal(1, 2, 400)}
+    >>> old, new = cbq.voi.net_benefits(outputs).rows
+    >>> new.chosen, bool(np.isclose(new.loss, cbq.evpi(outputs).estimate))
+    (True, True)
+    """
+    tail = 0.5 * (1.0 - between_0_and_1(level, "level"))
+    options = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
+    draws = NetBenefitDraws.read(outputs, options, decisions)
+    given = draws.decisions.willingness_to_pay
+    prices: list[float | None] = [None] if given is None else [*np.ravel(given).tolist()]
+    rows = []
+    for price, weights, (differences, _) in zip(prices, draws.decisions.weights, draws.benefits(), strict=True):
+        benefits = draws.values @ weights.T
+        loss = np.max(differences, axis=1, keepdims=True) - differences
+        best = int(np.argmax(np.mean(differences, axis=0)))
+        low, high = np.quantile(benefits, [tail, 1.0 - tail], axis=0)
+        columns = {"net_benefit": np.mean(benefits, axis=0), "lower": low, "upper": high, "loss": np.mean(loss, axis=0)}
+        for name, each in (("se", benefits), ("loss_se", loss)):
+            columns[name] = np.std(each, axis=0, ddof=1) / np.sqrt(effective_sizes(each, benefits))
+        for d, decision in enumerate(draws.names):
+            values: dict[str, Any] = {name: float(draws.unit * column[d]) for name, column in columns.items()}
+            rows.append(NetBenefitRow(decision, price, **values, chosen=d == best))
+    return NetBenefitTable(tuple(rows), len(draws.values), level, draws.notes)

@@ -158,9 +158,16 @@ def select_inputs(
             continue
         if numbers_rows(name, values):
             left[name] = "numbers or labels the rows"
+        elif is_one_word(values):
+            left[name] = "the same word in each row"
         else:
             chosen.append(name)
     return chosen, left
+
+
+def is_one_word(values: Any) -> bool:
+    """Whether a column (n,) holds a single word, such as the name of a scenario."""
+    return isinstance(next(iter(values), None), str) and len(set(values)) == 1
 
 
 def left_out_note(left: Mapping[str, str], stated: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, between_0_and_1, evenly, generator, is_whole, listed, shown
+from cbq.common import Array, Integers, RNGLike, between_0_and_1, evenly, generator, is_whole, listed, shown
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.plotting import Drawn, Figure
@@ -17,14 +17,14 @@ from cbq.report import Page, in_text
 from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
 from cbq.voi.information import (
-    DIGITS,
     NOTE_UNINFORMATIVE,
     Estimates,
-    MoneyTable,
     in_pool,
+    notes_on_dependence,
     notes_on_regression,
     notes_on_rows,
 )
+from cbq.voi.money import MoneyTable, in_digits, money
 from cbq.voi.outputs import Scaled, check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
 from cbq.voi.sets import (
     MIN_ROWS_PER_COLUMN,
@@ -34,7 +34,7 @@ from cbq.voi.sets import (
     informative,
     row_order,
 )
-from cbq.voi.studies import Study, as_study
+from cbq.voi.studies import Columns, Study, as_study
 
 MAX_SIZES, MAX_SIZE = 1000, 10**9
 MAX_FITS = 10  # sizes whose summaries are regressed on
@@ -70,7 +70,7 @@ class EvsiRow:
     raw : the estimate before estimates were made to grow with the size.
     r2 : R^2, the share of the variance of differences between decisions that the regression explains.
     misfit : the structure left in residuals, in standard deviations of what chance leaves.
-    note : remarks on the estimate, or an empty string.
+    note : remarks on the estimate, or an empty string. doubtful : whether they make the estimate or se doubtful.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class EvsiRow:
     pars: str = field(metadata=in_text())
     size: int = field(metadata=in_text())
     willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
-    evsi: float = field(metadata=in_text(DIGITS))
-    se: float = field(metadata=in_text(2))
-    lower: float = field(metadata=in_text(DIGITS))
-    upper: float = field(metadata=in_text(DIGITS))
-    evppi: float = field(metadata=in_text(DIGITS))
+    evsi: float = field(metadata=in_text(money))
+    se: float = field(metadata=in_text(in_digits(2)))
+    lower: float = field(metadata=in_text(money))
+    upper: float = field(metadata=in_text(money))
+    evppi: float = field(metadata=in_text(money))
     evppi_se: float
-    evpi: float = field(metadata=in_text(DIGITS))
+    evpi: float = field(metadata=in_text(money))
     evpi_se: float
     participants: float
     n: int
@@ -99,6 +99,7 @@ class EvsiRow:
     r2: float = float("nan")
     misfit: float = float("nan")
     note: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -109,7 +110,7 @@ class EvsiTable(MoneyTable, Drawn):
     level : of the intervals.
     covariance : (K, J, J), of the estimates of J sizes, for each of K values of the willingness to pay.
     notes : remarks on the study and the tables, without full stops.
-    population : the number of decisions that values are for; None for one.
+    population : the number of decisions that values are for; None for one. currency : of the values, if it is stated.
 
     Examples
     --------
@@ -126,6 +127,7 @@ class EvsiTable(MoneyTable, Drawn):
     covariance: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     notes: tuple[str, ...] = ()
     population: float | None = None
+    currency: str = ""
 
     _money = ("evsi", "se", "lower", "upper", "evppi", "evppi_se", "evpi", "evpi_se", "raw")
 
@@ -164,7 +166,7 @@ def evsi(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> EvsiTable:
     """The expected value of sample information (EVSI) of a study of some inputs, for each of several sizes of it.
 
@@ -202,7 +204,7 @@ def evsi(
     described = read_outputs(outputs, {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay})
     check_same_rows(described.table, input_table)
     names = _names(pars, input_table)
-    columns = _columns(kind, names, input_table)
+    columns = study_columns(pars, kind, input_table)
     (learned,), _ = column_sets([[*columns]], input_table)
     check_not_inputs(described, input_table, learned.members)
     values, decisions, unit = scale_net_benefits(described.values, described.decisions)
@@ -211,8 +213,7 @@ def evsi(
     columns = {name: each[order] for name, each in columns.items()}
     found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)
     learned = replace(learned, label=", ".join(names))
-    about = len([name for name in names if name not in kind.further_inputs])
-    participants = [kind.participants(size, about) for size in numbers]
+    participants = [number_of_participants(columns, kind, size) for size in numbers]
     rows, covariance = _rows(learned, numbers, participants, found, (values, decisions, unit), level)
     return EvsiTable(rows, level, covariance, _notes(kind, found, described.notes))
 
@@ -240,10 +241,14 @@ def _values(
     summaries = study.summaries(columns, fitted, np.random.default_rng([seed, 1]))
     given = [_informative_columns(each, size) for each, size in zip(summaries, fitted, strict=True)]
 
-    def value(learned: Array) -> SetValue:
-        return analyse(contrasts, learned, np.random.default_rng(seed), rows) if learned.shape[1] else nothing
+    inputs = analyse(contrasts, known, np.random.default_rng(seed), rows)
 
-    *found, inputs = in_pool(value, [*given, known])
+    def value(learned: Array) -> SetValue:
+        # If the net benefits depend on the inputs, they depend on the results of every study of them, however weakly.
+        random = np.random.default_rng(seed)
+        return analyse(contrasts, learned, random, rows, inputs.uninformative) if learned.shape[1] else nothing
+
+    found = in_pool(value, given)
     method = FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES
     return _Values(between_sizes(fitted, found, sizes), inputs, method)
 
@@ -275,31 +280,27 @@ def _rows(
     n, J = len(draws[0]), len(sizes)
     known = Estimates.of([*found.sizes, found.inputs], draws, level, increasing_estimates)
     duplicates = count_duplicates(np.column_stack([draws[0], learned.columns]))
-    rows = tuple(
-        EvsiRow(
-            pars=learned.label,
-            size=sizes[j],
-            evsi=float(known.values[j, k]),
-            evppi=float(known.values[J, k]),
-            evppi_se=float(known.se[J, k]),
-            participants=participants[j],
-            n=n,
-            r2=float(value.r2[k]),
-            misfit=value.misfit,
-            note="; ".join(
-                [
-                    *learned.notes,
-                    *["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k),
-                    *notes_on_regression(value, k),
-                    *notes_on_rows(value, n, duplicates, False),
-                ]
-            ),
-            **known.fields(j, k),
-        )
-        for j, value in enumerate(found.sizes)
-        for k in range(len(known.prices))
-    )
-    return rows, _covariances(found.sizes, known.se[:J])
+    rows = []
+    for j, value in enumerate(found.sizes):
+        for k in range(len(known.prices)):
+            moved = ["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k)
+            doubts = [*notes_on_regression(value, k), *notes_on_rows(n, duplicates, False)]
+            row = EvsiRow(
+                pars=learned.label,
+                size=sizes[j],
+                evsi=float(known.values[j, k]),
+                evppi=float(known.values[J, k]),
+                evppi_se=float(known.se[J, k]),
+                participants=participants[j],
+                n=n,
+                r2=float(value.r2[k]),
+                misfit=value.misfit,
+                note="; ".join([*learned.notes, *moved, *notes_on_dependence(value, n), *doubts]),
+                doubtful=bool(doubts),
+                **known.fields(j, k),
+            )
+            rows.append(row)
+    return tuple(rows), _covariances(found.sizes, known.se[:J])
 
 
 def _covariances(found: Sequence[SetValue], se: Array) -> Array:
@@ -342,18 +343,24 @@ def _sizes(sizes: Any) -> list[int]:
     return sorted({int(each) for each in given})
 
 
-def _names(pars: Any, inputs: ColumnTable) -> list[str]:
+def _names(pars: Any, inputs: ColumnTable, what: str = "pars") -> list[str]:
     """The names of the inputs that the study is about, which are one set."""
     several = [pars] if isinstance(pars, str | int | np.integer) and not isinstance(pars, bool) else pars
     if is_list(several) and len(several) == 1 and is_list(several[0]):
         several = several[0]
     if not is_list(several) or not len(several):
-        raise TypeError(f"pars must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
-    return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
+        raise TypeError(f"{what} must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
+    return [inputs.names[i] for i in positions(several, inputs.names, what)]
 
 
-def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
+def number_of_participants(columns: Columns, study: Study, size: int) -> float:
+    """The number of participants of a study of this size, of these columns."""
+    return study.participants(size, len([name for name in columns if name not in study.further_inputs]))
+
+
+def study_columns(pars: Any, study: Study, inputs: ColumnTable, what: str = "pars") -> dict[str, Array]:
     """The inputs (n,) that the study is about, and the further inputs that it depends on."""
+    names = _names(pars, inputs, what)
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
         raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,18 @@ from scipy.special import bdtr, ndtr, pdtr
 
 from cbq.common import Array, as_array, called, finite, flag, is_number, listed, named, number, shown, whole
 
-__all__ = ["BinomialCount", "Custom", "Normal", "PoissonCount", "Study", "Survival", "Trial", "TwoArm"]
+__all__ = [
+    "BinomialCount",
+    "Custom",
+    "EndPoints",
+    "LossToFollowUp",
+    "Normal",
+    "PoissonCount",
+    "Study",
+    "Survival",
+    "Trial",
+    "TwoArm",
+]
 
 Columns = Mapping[str, Array]  # inputs (N,) by name
 MAX_CELLS = 512  # of the results of a study: larger numbers of events are grouped, and means rounded
@@ -37,6 +49,11 @@ class Study(ABC):
     def further_inputs(self) -> tuple[str, ...]:
         """The names of further inputs that the study depends on, beside its subject."""
         return ()
+
+    @property
+    def own_inputs(self) -> int:
+        """The number of inputs that the study is about where it is a part of another one."""
+        return 1
 
     def participants(self, size: int, pars: int) -> float:
         """The number of participants of a study of this size of so many inputs."""
@@ -276,7 +293,7 @@ class Trial(Study):
         if not isinstance(self.arms, list | tuple) or not self.arms:
             raise TypeError(f"arms must be a list of studies, one for each input, not {shown(self.arms)}.")
         arms = tuple(as_study(each, "arms") for each in self.arms)
-        if any(isinstance(each, Trial) or each.further_inputs for each in arms):
+        if any(each.own_inputs != 1 or each.further_inputs for each in arms):
             raise ValueError(f"arms must be studies of one input each, but they are {shown(arms)}.")
         ratio = (1,) * len(arms) if self.ratio is None else self.ratio
         if (
@@ -290,6 +307,11 @@ class Trial(Study):
             )
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "ratio", tuple(int(r) for r in ratio))
+
+    @property
+    def own_inputs(self) -> int:
+        """See `Study`."""
+        return len(self.arms)
 
     def participants(self, size: int, pars: int) -> float:
         """See `Study`."""
@@ -344,6 +366,11 @@ class TwoArm(Study):
                 f"of a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
             )
 
+    @property
+    def own_inputs(self) -> int:
+        """See `Study`."""
+        return 2
+
     def participants(self, size: int, pars: int) -> float:
         """See `Study`."""
         return 2.0 * size
@@ -367,6 +394,117 @@ class TwoArm(Study):
         if self.ratio == "odds":  # p / (1 - p) is multiplied by the ratio
             treated = treated / (1.0 - base + treated)
         return {name: base, f"{name} times {other}": treated}
+
+
+@dataclass(frozen=True)
+class EndPoints(Study):
+    """A study of several end points in the same participants, who are counted once.
+
+    end_points : a study for each of them. The inputs belong to them in order: two to a `TwoArm`, one for each arm to a
+        `Trial`, and one to any other. Given the inputs, the results of a participant are taken to be independent.
+
+    Examples
+    --------
+    >>> response = cbq.voi.studies.TwoArm(ratio="odds")
+    >>> utility = cbq.voi.studies.Trial([cbq.voi.studies.Normal(sd=0.2)] * 2)
+    >>> cbq.voi.studies.EndPoints([response, utility]).participants(50, 4)
+    100.0
+    """
+
+    end_points: tuple[Study, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.end_points, list | tuple) or not self.end_points:
+            raise TypeError(f"end_points must be a list of studies, one for each, not {shown(self.end_points)}.")
+        studies = tuple(as_study(each, "end_points") for each in self.end_points)
+        if any(each.further_inputs for each in studies):
+            raise ValueError(f"end_points must be studies without further inputs, but they are {shown(studies)}.")
+        object.__setattr__(self, "end_points", studies)
+
+    @property
+    def own_inputs(self) -> int:
+        """See `Study`."""
+        return sum(each.own_inputs for each in self.end_points)
+
+    def participants(self, size: int, pars: int) -> float:
+        """See `Study`."""
+        return max(each.participants(size, each.own_inputs) for each in self.end_points)
+
+    def check(self, columns: Columns) -> None:
+        """See `Study`."""
+        if len(columns) != self.own_inputs:
+            raise ValueError(
+                f"study has {len(self.end_points)} end points about {self.own_inputs} inputs together, but pars= has "
+                f"{len(columns)}: {listed(columns)}."
+            )
+        for each, own in self._parts(columns):
+            each.check(own)
+
+    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
+        """See `Study`."""
+        for found in zip(*(each.summaries(own, sizes, rng) for each, own in self._parts(columns)), strict=True):
+            yield np.concatenate(found, axis=1)
+
+    def _parts(self, columns: Columns) -> Iterator[tuple[Study, Columns]]:
+        """The end points with their inputs."""
+        rest = iter(columns.items())
+        for each in self.end_points:
+            yield each, dict(islice(rest, each.own_inputs))
+
+
+@dataclass(frozen=True)
+class LossToFollowUp(Study):
+    """A study that loses some of its participants, whose results are not observed but who cost as much.
+
+    study : with the participants that stay. lost : the share that is lost, whatever their results; the expected number
+        is left out, at most all but one.
+
+    Examples
+    --------
+    >>> study = cbq.voi.studies.LossToFollowUp(cbq.voi.studies.TwoArm(), lost=0.15)
+    >>> study.observed(200), study.participants(200, 2)
+    (170, 400.0)
+    """
+
+    study: Study
+    lost: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "study", as_study(self.study))
+        if not is_number(self.lost, 0.0, 1.0) or self.lost == 1:
+            raise ValueError(f"lost must be a share from 0 to below 1, but it is {shown(self.lost)}.")
+
+    @property
+    def own_inputs(self) -> int:
+        """See `Study`."""
+        return self.study.own_inputs
+
+    @property
+    def further_inputs(self) -> tuple[str, ...]:
+        """See `Study`."""
+        return self.study.further_inputs
+
+    def observed(self, size: int) -> int:
+        """The number of participants that stay, of each group of this size."""
+        return max(1, round(size * (1.0 - self.lost)))
+
+    def participants(self, size: int, pars: int) -> float:
+        """See `Study`."""
+        return self.study.participants(size, pars)
+
+    def check(self, columns: Columns) -> None:
+        """See `Study`."""
+        self.study.check(columns)
+
+    def result_probabilities(self, theta: Array, size: int) -> Array | None:
+        """See `Study`."""
+        return self.study.result_probabilities(theta, self.observed(size))
+
+    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
+        """See `Study`."""
+        different = sorted({self.observed(size) for size in sizes})
+        found = dict(zip(different, self.study.summaries(columns, different, rng), strict=True))
+        return (found[self.observed(size)] for size in sizes)
 
 
 @dataclass(frozen=True)

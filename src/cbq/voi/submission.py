@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, Integers, between_0_and_1, generator
+from cbq.common import Array, Integers, RNGLike, between_0_and_1, generator
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
 from cbq.report import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
-from cbq.voi.information import EvppiTable, evppi
+from cbq.voi.information import EvppiTable, evppi, inputs_of
+from cbq.voi.money import InCurrency, currency_note, nearest_price
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
-from cbq.voi.perfect import Evpi, evpi
+from cbq.voi.perfect import Evpi, NetBenefitTable, evpi, net_benefits
+from cbq.voi.tornado import TornadoTable, numeric_inputs, tornado
 
 TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Acceptability(Table, Drawn):
+class Acceptability(Table, Drawn, InCurrency):
     """The probability of each of D decisions to be best, for K values of the willingness to pay.
 
     decisions : their names.
@@ -32,6 +34,7 @@ class Acceptability(Table, Drawn):
         being a sample.
     best : (K,), the decisions with the largest mean net benefit, by position: the ones to choose.
     n : the number of draws. level : of the intervals. notes : remarks on the outputs, without full stops.
+    currency : of the willingness to pay, if it is stated.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Acceptability(Table, Drawn):
     n: int
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    currency: str = ""
 
     _most = 12
 
@@ -95,7 +99,7 @@ class Acceptability(Table, Drawn):
     def _below(self) -> list[str]:
         half = float(np.max(self.upper - self.lower)) / 2
         legend = f"The share of {self.n} draws in which each is best, to within {half:.3f} at {100 * self.level:.4g}%."
-        return [legend, *sentences(self.notes)]
+        return [legend, *sentences([*self.notes, *currency_note(self.currency)])]
 
 
 def ceac(
@@ -157,8 +161,8 @@ class Appendix:
     """The results of a probabilistic sensitivity analysis. Immutable; it prints as its parts, one below the other.
 
     icers, plane : None if the outputs are net benefits, which do not tell effects from costs.
-    ceac, evpi : at each willingness to pay.
-    evppi : None if there are no inputs to value.
+    net_benefits, ceac, evpi : at each willingness to pay.
+    evppi : None if there are no inputs to value. tornado : at one willingness to pay; None without inputs of numbers.
 
     Examples
     --------
@@ -172,9 +176,26 @@ class Appendix:
 
     icers: IcerTable | None
     plane: CePlane | None
+    net_benefits: NetBenefitTable
     ceac: Acceptability
     evpi: Evpi
     evppi: EvppiTable | None = None
+    tornado: TornadoTable | None = None
+
+    @property
+    def line(self) -> float | None:
+        """The willingness to pay of the line in the plane, which texts and reports show first; None without a plane."""
+        return None if self.plane is None else self.plane.willingness_to_pay
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The parts that there are, by name."""
+        every = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: part for name, part in every.items() if part is not None}
+
+    def in_currency(self, currency: str) -> Appendix:
+        """The same, with the name of the currency on all parts; no number changes."""
+        return replace(self, **{name: part.in_currency(currency) for name, part in self.parts.items()})
 
     def for_population(self, population: float) -> Appendix:
         """The same with EVPI and EVPPI for this many decisions instead of one, as `cbq.voi.population` counts them."""
@@ -182,7 +203,7 @@ class Appendix:
         return replace(self, evpi=self.evpi.for_population(population), evppi=partial)
 
     def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: tables and charts of all parts.
+        """Write tables and charts of all parts: HTML that loads nothing, or Word or PDF by the suffix .docx or .pdf.
 
         title : of the page. repeat : code or a command that makes these results.
         """
@@ -194,23 +215,26 @@ class Appendix:
         """The tables of all parts under their names."""
         parts = {
             "Costs and effects": self.icers,
+            "Differences from the reference": self.plane,
+            "Net benefits and expected losses": at_line(self.net_benefits, self.line),
             "Probability of being best (CEAC)": self.ceac,
             "Expected value of perfect information (EVPI)": self.evpi,
-            "Expected value of partial perfect information (EVPPI)": self._some_evppi(),
+            "Expected value of partial perfect information (EVPPI)": at_line(self.evppi, self.line),
+            "Tornado": self.tornado,
         }
         return "\n\n".join(f"{name}\n{part}" for name, part in parts.items() if part is not None)
 
     __repr__ = __str__
 
-    def _some_evppi(self) -> EvppiTable | None:
-        """EVPPI at the willingness to pay that is nearest to the line in the plane."""
-        if self.evppi is None or self.plane is None or self.plane.willingness_to_pay is None:
-            return self.evppi
-        line, prices = self.plane.willingness_to_pay, {row.willingness_to_pay for row in self.evppi.rows}
-        nearest = min((each for each in prices if each is not None), key=lambda price: abs(price - line))
-        rows = tuple(row for row in self.evppi.rows if row.willingness_to_pay == nearest)
-        notes = [f"{len(prices) - 1} more values of the willingness to pay are not shown"] * (len(prices) > 1)
-        return replace(self.evppi, rows=rows, notes=(*notes, *self.evppi.notes))
+
+def at_line(table: Any, line: float | None) -> Any:
+    """The rows of a table at the willingness to pay that is nearest to the line, with a note on the others."""
+    if table is None or line is None:
+        return table
+    prices, nearest = table.prices, nearest_price(table.prices, line)
+    rows = tuple(row for row in table.rows if row.willingness_to_pay == nearest)
+    notes = [f"{len(prices) - 1} more values of the willingness to pay are not shown"] * (len(prices) > 1)
+    return replace(table, rows=rows, notes=(*notes, *table.notes))
 
 
 def appendix(
@@ -225,7 +249,7 @@ def appendix(
     reference: Name | None = None,
     line: float | None = None,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> Appendix:
     """All parts of the appendix of a submission, from one table of draws.
 
@@ -235,7 +259,8 @@ def appendix(
     inputs, pars, rng : as in `cbq.evppi`; without inputs there is no EVPPI.
     decisions : their names, by default as the columns suggest.
     reference : the decision that the plane compares with, as in `cbq.voi.ce_plane`.
-    line : the willingness to pay of the line in the plane (default: the middle one).
+    line : the willingness to pay of the line in the plane, which texts and reports show first (default: the middle
+        one). It is added to the others if it is not one of them.
     level : of all intervals.
 
     Examples
@@ -250,6 +275,8 @@ def appendix(
         raise ValueError("pars are columns of inputs=, which are missing: pass them, too.")
     seed = generator(rng)
     given = {"effects": effects, "costs": costs}
+    if at is not None and willingness_to_pay is not None and at not in np.ravel(willingness_to_pay):
+        willingness_to_pay = np.sort(np.append(np.ravel(willingness_to_pay), at))
     priced = given | {"willingness_to_pay": willingness_to_pay}
     accepted = ceac(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
     if accepted.willingness_to_pay is None and (reference is not None or at is not None):
@@ -264,7 +291,13 @@ def appendix(
         table = icers(outputs, **given, decisions=decisions, level=level)
         plane = ce_plane(outputs, **given, decisions=decisions, willingness_to_pay=at, reference=reference, level=level)
     perfect = evpi(outputs, **priced)  # type: ignore[arg-type]
-    partial = None
+    benefits = net_benefits(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
+    partial = bars = None
     if inputs is not None:
         partial = evppi(outputs, inputs, pars, **priced, level=level, rng=seed)  # type: ignore[arg-type]
-    return Appendix(table, plane, accepted, perfect, partial)
+        single = numeric_inputs(inputs, [name for row in partial.rows for name in inputs_of(row)])
+        best = next(row.decision for row in benefits.at(at) if row.chosen)
+        against = None if plane is None or plane.reference == best else plane.reference
+        at_one = {**given, "willingness_to_pay": at, "decisions": decisions, "reference": against, "rng": seed}
+        bars = tornado(outputs, inputs, single, **at_one) if single else None  # type: ignore[arg-type]
+    return Appendix(table, plane, benefits, accepted, perfect, partial, bars)

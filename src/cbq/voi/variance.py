@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common import Array, autocorrelation_times, between_0_and_1, generator
+from cbq.common import Array, RNGLike, autocorrelation_times, between_0_and_1, generator
 from cbq.gp.regression import Regressions, WhiteOutputs, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.plotting import Drawn, Figure
@@ -104,7 +104,7 @@ def evppi_variance(
     pars: Any = "all",
     *,
     level: float = 0.95,
-    rng: np.random.Generator | int = 0,
+    rng: RNGLike = 0,
 ) -> VarianceTable:
     """The expected reduction of the variance of outputs by learning inputs, for models that estimate, not decide.
 

@@ -18,7 +18,7 @@ import numpy as np
 from cbq.common import Array, Booleans, check_fields, evenly, is_number, is_whole
 from cbq.embeddings import NoEmbedding, embed
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, XCoordinates
-from cbq.gp import KernelEvidence, KernelFamily, explain
+from cbq.gp import Evidence, KernelEvidence, KernelFamily, evidence_only, explain
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, standard_kernels
 from cbq.kernels.warped import Log
 from cbq.linalg import Jitter
@@ -63,7 +63,7 @@ class StageOneSelection:
     numbers: int = 25_000
     negligible: float = 0.01
     most: int = 24
-    least: int = 3
+    least: int = 2
     costly_share: float = 0.5
     noise_evidence: float = 6.0
 
@@ -271,7 +271,7 @@ def screen(
     return [c.subset(np.flatnonzero(mine)) for c, mine in kept_families if np.any(mine)], evidence
 
 
-def total_evidence(result: KernelEvidence) -> Array:
+def total_evidence(result: Evidence) -> Array:
     """The evidence of each kernel (K,), if it is that of all thetas and outputs."""
     return np.asarray(np.sum(result.evidence, axis=(1, 2)))
 
@@ -305,7 +305,7 @@ def asks_for_noise(
         return False
 
     def best(family: Candidate) -> float:
-        call = partial(explain, family.batched(), tau=tau, jitter=jitter, noise=family.noise)
+        call = partial(evidence_only, family.batched(), tau=tau, jitter=jitter, noise=family.noise)
         return float(np.max(total_evidence(subset.evaluate(family.coordinates, call))))
 
     with_noise = max(best(_noisy(family)) for family in _smooth(smoothest, subset))

@@ -34,6 +34,7 @@ from cbq.gp import Calibration, GPPrior
 from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
 from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter
+from cbq.linalg.threads import blas_threads
 from cbq.measures import Unnormalised
 from cbq.samples import Samples
 
@@ -137,6 +138,10 @@ class CBQ(Estimator[CBQFit]):
         require_several_values(samples)
         self._refuse(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)
+        with blas_threads(max(samples.T, int(np.max(samples.counts)))):  # once, rather than for each small matrix
+            return self._fitted(samples, pool)
+
+    def _fitted(self, samples: Samples, pool: Executor | None) -> CBQFit:
         stage1, rows = (
             fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one(), pool)
             if self.borrow

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq.common import Array, Integers, between_0_and_1, evenly, require_memory
+from cbq.common import ROUNDING, Array, Integers, between_0_and_1, evenly, require_memory
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.estimators.conditional.stage_two import (
     NodeEstimates,
@@ -34,8 +34,9 @@ from cbq.fit import (
     per_output,
     shared_design,
     thetas_between,
+    unlearnt_over_theta,
 )
-from cbq.gp import Calibration, GPPrior
+from cbq.gp import MIN_GROUPS, NOT_LEARNT, Calibration, GPPrior, relative_errors
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Design, Samples, equal_rows, find_thetas
 
@@ -174,7 +175,8 @@ class CBQFit(Fit):
         return self.stage1.correlation
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        few = (*few_thetas(samples), *few_points_each(samples, self.stage1.counts))
+        between = few_thetas(samples) or unlearnt_over_theta(self.learns_over_theta)
+        few = (*between, *few_points_each(samples, self.stage1.counts))
         return (*super()._findings_about(samples), *shared_design(samples), *few)
 
     def _findings(self) -> tuple[Finding, ...]:
@@ -252,6 +254,20 @@ class CBQFit(Fit):
         columns = [posterior.process.leave_one_out() for posterior in self.posteriors]
         residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
+
+    @property
+    def learns_over_theta(self) -> bool:
+        """Whether each theta is predicted from all others better than by their mean.
+
+        It is taken for granted where errors of stage 1 may be half of the residuals.
+        """
+        if len(self.theta) < MIN_GROUPS:
+            return True
+        mean, variance = (self.stage1.columns[name] for name in ("mean", "variance"))
+        tiny = np.maximum(ROUNDING * np.max(np.abs(mean), axis=0), np.finfo(float).tiny)
+        found = relative_errors(self.leave_one_out().residual.reshape(mean.shape), mean, tiny)
+        known = relative_errors(np.sqrt(variance), mean, tiny)
+        return not np.any((found >= NOT_LEARNT) & (found > 2.0 * known))
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         if len(self.theta) < 2:

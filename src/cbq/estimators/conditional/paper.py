@@ -6,15 +6,16 @@ see standardised values: f over all points of all thetas in stage 1, the estimat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from cbq.common import LARGEST, Array, Executor, finite, flag, is_number, shown
+from cbq.common import LARGEST, Array, Executor, finite, flag, is_number, one_of, shown
 from cbq.embeddings import embed
 from cbq.estimators.base import Estimator, estimator, require_several_values, settings
 from cbq.estimators.conditional.candidates import refuse_unembedded
@@ -22,8 +23,9 @@ from cbq.estimators.conditional.fit import CBQFit
 from cbq.estimators.conditional.stage_one import require_memory_for_stage_one
 from cbq.estimators.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne
 from cbq.estimators.conditional.stage_two import require_memory_for_stage_two
+from cbq.fit import Finding
 from cbq.gp import ZERO, GPData, GPPrior, KernelFamily, Process, ThetaCoordinates, integrate
-from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
+from cbq.kernels import RBF, Kernel, Matern, Radial, Stein, Warped
 from cbq.kernels.warped import Columns, Log
 from cbq.linalg import Jitter, factor, factor_gram
 from cbq.linalg.jitter import SMALL_JITTER
@@ -32,16 +34,19 @@ from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
 from cbq.samples import Samples, check_magnitude
 
 LENGTHSCALES, AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0), (1.0, 10.0, 100.0, 1000.0)  # the grids of the paper
+UNSUITED = 10.0  # times the lengthscale that suits a coordinate, or as many times less: another kernel is needed
+ChosenAt = Literal["first", "each"]
 
 
 def _whitened(columns: Sequence[int]) -> Kernel:
     return Warped(Warped(Matern(1.5), "whiten"), Columns(columns))
 
 
-STEIN_OF_LOG = Warped(Stein(Matern(1.5)), "log")
+STEIN, STEIN_OF_LOG = Stein(Matern(1.5)), Warped(Stein(Matern(1.5)), "log")
 PRESETS: dict[str, Kernel | tuple[Kernel, ...]] = {
     "linear": RBF(),
-    "sir": STEIN_OF_LOG,
+    "sir": STEIN,
+    "sir-log": STEIN_OF_LOG,
     "butterfly": Warped(RBF(), "log"),
     "butterfly-stein": STEIN_OF_LOG,
     "health": (_whitened(range(9)), _whitened([3, *range(9, 17)])),  # the nine inputs of each treatment
@@ -70,11 +75,19 @@ class PaperCBQ(Estimator[CBQFit]):
     Parameters
     ----------
     kernel_x : lengthscales that are None are chosen from the grid. A sequence has one kernel for each output of f.
-        None: RBF under Gaussian measures, RBF of log x under lognormal ones, a Stein kernel of log x under Gamma
-        measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise; refused where one
-        lengthscale of the grid cannot suit all coordinates of x, as on health: see `for_problem`.
+        None: RBF under Gaussian measures, RBF of log x under lognormal ones, a Stein kernel under Gamma measures (of
+        log x where a density does not vanish at zero) and where the measure is known up to a constant, Matern 3/2
+        otherwise. Where no lengthscale of the grid suits all coordinates of x, as on health, None is refused and a
+        given kernel raises a warning: see `for_problem`.
     kernel_theta : None means Matern 3/2. A kernel whose lengthscales are given acts on theta that is not standardised.
+    lengthscales, amplitudes : the grids of both stages. One amplitude is a given one. Stein kernels ignore the
+        amplitudes.
     lambdas : variances that stage 2 may add to all estimates, in units of the variance of the estimates.
+    hyperparameters : where stage 1 chooses its lengthscale and amplitude: at the "first" theta for all thetas, or at
+        "each" theta for itself, which the paper names as an improvement.
+    standardise : False leaves f and the estimates of stage 1 as they are: amplitudes and lambdas are then in units of
+        f^2 and I^2, and both prior means are zero. With given kernels, one amplitude, one lambda and `nugget=0`, this
+        is the setting of the paper's theorem.
     nugget : what stage 1 adds to the diagonal of its Gram matrix of unit amplitude. The paper's text has none: with 0
         it is the smallest with which the matrix can be factored. 1e-6 is in its authors' code for linear.
     literal : whether to use the formulas as they are printed, in order to see what they cost:
@@ -102,7 +115,11 @@ class PaperCBQ(Estimator[CBQFit]):
     kernel_x: Kernel | Sequence[Kernel] | None = None
     kernel_theta: Kernel | None = None
     _: KW_ONLY
+    lengthscales: Sequence[float] = LENGTHSCALES
+    amplitudes: Sequence[float] = AMPLITUDES
     lambdas: Sequence[float] = (0.01, 0.1, 1.0)
+    hyperparameters: ChosenAt = "first"
+    standardise: bool = True
     nugget: float = 1e-6
     literal: bool = False
 
@@ -114,13 +131,10 @@ class PaperCBQ(Estimator[CBQFit]):
                 raise TypeError(
                     f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {shown(kernel)}."
                 )
-        given = finite(self.lambdas, "lambdas")
-        if given.ndim != 1 or not len(given) or np.any(given < 0):
-            raise ValueError(
-                f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {shown(self.lambdas)}."
-            )
-        if not isinstance(self.lambdas, tuple):  # a tuple stays the object that it is, as `sklearn.base.clone` demands
-            object.__setattr__(self, "lambdas", tuple(given.tolist()))
+        for name, example in {"lengthscales": (0.1, 1.0), "amplitudes": (1.0, 10.0), "lambdas": (0.01, 0.1)}.items():
+            object.__setattr__(self, name, _grid(getattr(self, name), name, example))
+        one_of(self.hyperparameters, ChosenAt, "hyperparameters")
+        flag(self.standardise, "standardise")
         if not is_number(self.nugget, 0, LARGEST):
             raise ValueError(f"nugget must be a number, zero or more, but it is {shown(self.nugget)}.")
         flag(self.literal, "literal")
@@ -129,8 +143,9 @@ class PaperCBQ(Estimator[CBQFit]):
     def for_problem(cls, name: str, **options: Any) -> PaperCBQ:
         """The estimator with the kernels that the paper has for one of its problems; options: all but `kernel_x`.
 
-        name : "linear" (RBF), "sir" (Stein), "butterfly" (RBF of log x), "butterfly-stein", or "health" (Matern 3/2 of
-            the whitened inputs of each treatment). Stein kernels act on log x, as their density must vanish at zero.
+        name : "linear" (RBF), "sir" (Stein), "sir-log" (Stein of log x, which is more accurate), "butterfly" (RBF of
+            log x), "butterfly-stein" (Stein of log x), or "health" (Matern 3/2 of the whitened inputs of each
+            treatment).
         """
         if "kernel_x" in options:
             raise ValueError("for_problem chooses kernel_x: leave it out, or call CBQ.paper(kernel_x=...).")
@@ -152,13 +167,11 @@ class PaperCBQ(Estimator[CBQFit]):
                 f"kernel_theta = {kernel_theta!r} cannot act on theta: it needs a measure, or is a batch of kernels. "
                 f"Pass a single kernel such as cbq.kernels.Matern(1.5)."
             )
+        kernels = self._kernel_of_each_output(samples)
         parts = [
-            fit_paper_stage_one(output, kernel, self.nugget, literal=self.literal)
-            for output, kernel in zip(samples.outputs, self._kernel_of_each_output(samples), strict=True)
+            fit_paper_stage_one(output, kernel, self) for output, kernel in zip(samples.outputs, kernels, strict=True)
         ]
-        processes = [
-            fit_paper_stage_two(samples.theta, part, kernel_theta, self.lambdas, literal=self.literal) for part in parts
-        ]
+        processes = [fit_paper_stage_two(samples.theta, part, kernel_theta, self) for part in parts]
         return CBQFit(
             samples.theta,
             self._stage_one(samples, parts, processes),
@@ -166,11 +179,12 @@ class PaperCBQ(Estimator[CBQFit]):
             design=samples.design,
             calibration=None,
             settings={"recipe": "the paper's", **settings(self)},
+            findings=self._unsuited(kernels, samples),
         )
 
     def _kernel_of_each_output(self, samples: Samples) -> list[Kernel]:
         C = samples.C or 1
-        given = [_default(samples) if kernel is None else kernel for kernel in self._kernels_x]
+        given = [_default(samples, self.lengthscales) if kernel is None else kernel for kernel in self._kernels_x]
         if len(given) not in (1, C):
             raise ValueError(
                 f"kernel_x has {len(given)} kernels, but f has {C} {'output' if C == 1 else 'outputs'}: pass one "
@@ -179,6 +193,17 @@ class PaperCBQ(Estimator[CBQFit]):
         for kernel in given:
             refuse_unembedded(kernel.to_fit(samples.all_points, ard=False)[0], samples)
         return given * C if len(given) == 1 else given
+
+    def _unsuited(self, kernels: Sequence[Kernel], samples: Samples) -> list[Finding]:
+        """A finding for the first kernel of x that suits the coordinates of x with none of its lengthscales."""
+        for kernel in dict.fromkeys(kernels):
+            if (sizes := unsuited(kernel, samples, self.lengthscales)) is not None:
+                text = (
+                    f"{kernel!r} has one lengthscale for all coordinates of x, but lengthscales from {sizes[0]:.2g} to "
+                    f"{sizes[1]:.2g} suit them: the estimates of stage 1 may be far off, and their intervals too short."
+                )
+                return [Finding("kernel", text)]
+        return []
 
     def _stage_one(
         self, samples: Samples, parts: Sequence[PaperStageOne], processes: Sequence[PaperStageTwo]
@@ -192,83 +217,125 @@ class PaperCBQ(Estimator[CBQFit]):
             variance=np.stack([part.variance / unit**2 for part, unit in zip(parts, units, strict=True)], axis=1),
             bias=none,
             spread2=none,
-            amplitude=none + [part.amplitude / unit**2 for part, unit in zip(parts, units, strict=True)],
+            amplitude=np.stack([part.amplitude / unit**2 for part, unit in zip(parts, units, strict=True)], axis=1),
             point_weights=np.stack([part.weights for part in parts], axis=1),
             counts=samples.counts,
-            hyperparameters=[[KernelShare("raw", repr(part.kernel), 1.0)] for part in parts],
+            hyperparameters=[_shares(part.kernels) for part in parts],
             findings=(),
             single=samples.C is None,
-            centred=True,
+            centred=bool(self.standardise),
         )
 
 
-def _default(samples: Samples) -> Kernel:
+def _grid(values: Any, name: str, example: tuple[float, ...]) -> Sequence[float]:
+    """The values as a tuple of numbers: positive ones, or for lambdas zero or more."""
+    given, least = finite(values, name), "zero or more" if name == "lambdas" else "positive"
+    if given.ndim != 1 or not len(given) or np.any(given < 0 if name == "lambdas" else given <= 0):
+        raise ValueError(f"{name} must be some numbers, {least}, such as {example}, but it is {shown(values)}.")
+    # A tuple stays the object that it is, as `sklearn.base.clone` demands.
+    return values if isinstance(values, tuple) else tuple(given.tolist())
+
+
+def _shares(kernels: Sequence[Kernel]) -> list[KernelShare]:
+    """The kernels of all thetas, each with the share of the thetas that have it, the most frequent first."""
+    counts = Counter(repr(kernel) for kernel in kernels)
+    return [KernelShare("raw", name, count / len(kernels)) for name, count in counts.most_common()]
+
+
+def _default(samples: Samples, lengthscales: Sequence[float]) -> Kernel:
     """The kernel for samples of an unknown problem, unless its lengthscales are of another size than x."""
     kernel = _default_for(samples)
-    suited, free = kernel.to_fit(samples.all_points, ard=True)
-    if is_stein(kernel) or not np.any(free):  # the lengthscales of a Stein kernel are in units of x
+    if (sizes := unsuited(kernel, samples, lengthscales)) is None:
         return kernel
-    apart = np.abs(np.log(LENGTHSCALES)[:, None] - suited.log_lengthscales)
-    # Beyond ten times the lengthscale that suits a coordinate, or as many times less, another kernel is needed.
-    if np.min(np.max(apart, axis=1)) <= np.log(10.0):
-        return kernel
-    low, high = (f"{end:.2g}" for end in np.exp([np.min(suited.log_lengthscales), np.max(suited.log_lengthscales)]))
     raise ValueError(
-        f"the paper has one lengthscale between {LENGTHSCALES[0]:g} and {LENGTHSCALES[-1]:g} for all coordinates of x, "
-        f"but lengthscales from {low} to {high} suit them: pass kernel_x, such as cbq.kernels.Warped("
-        f"cbq.kernels.Matern(1.5), 'whiten'), or call CBQ.paper.for_problem('health') for the problem of that name."
+        f"the paper has one lengthscale between {min(lengthscales):g} and {max(lengthscales):g} for all coordinates of "
+        f"x, but lengthscales from {sizes[0]:.2g} to {sizes[1]:.2g} suit them: pass kernel_x, such as "
+        f"cbq.kernels.Warped(cbq.kernels.Matern(1.5), 'whiten'), or call CBQ.paper.for_problem('health') for the "
+        f"problem of that name."
     )
 
 
 def _default_for(samples: Samples) -> Kernel:
     """The kernel that the paper has for such measures."""
-    measures = {type(measure) for measure in samples.measures}
-    by_measure: dict[type, Kernel] = {Gaussian: RBF(), LogNormal: Warped(RBF(), "log"), Gamma: STEIN_OF_LOG}
-    if len(measures) == 1 and (kind := next(iter(measures))) in by_measure:
-        return by_measure[kind]
-    return Stein(Matern(1.5)) if Unnormalised in measures else Matern(1.5)
+    kinds = {type(measure) for measure in samples.measures}
+    if kinds == {Gamma}:
+        vanish = all(np.all(measure.shape > 1.0) for measure in samples.measures if isinstance(measure, Gamma))
+        return STEIN if vanish else STEIN_OF_LOG  # densities vanish at zero, as Stein's identity demands
+    if kinds <= {Gaussian}:
+        return RBF()
+    if kinds <= {LogNormal}:
+        return Warped(RBF(), "log")
+    return STEIN if Unnormalised in kinds else Matern(1.5)
+
+
+def unsuited(kernel: Kernel, samples: Samples, lengthscales: Sequence[float]) -> tuple[float, float] | None:
+    """The least and largest lengthscale that suit x, if none of the grid, or of the kernel's, suits all coordinates.
+
+    Lengthscales of Stein kernels are in units of the spread of x, and given ones are taken as meant on the line.
+    """
+    if isinstance(kernel, Radial) and kernel.lengthscale is not None and kernel.n_lengthscales == 1 < samples.d:
+        lengthscales, kernel = np.atleast_1d(kernel.lengthscale).ravel().tolist(), kernel.with_lengthscale(None)
+    suited, free = kernel.to_fit(samples.all_points, ard=True)
+    if is_stein(kernel) or not np.any(free):
+        return None
+    logs = suited.log_lengthscales[free]
+    if np.min(np.max(np.abs(np.log(lengthscales)[:, None] - logs), axis=1)) <= np.log(UNSUITED):
+        return None
+    return float(np.exp(np.min(logs))), float(np.exp(np.max(logs)))
 
 
 @dataclass(frozen=True, eq=False)
 class PaperStageOne:
-    """Stage 1 of one output: mean and variance (T,) and weights (n,) of the estimates, the kernel, its amplitude.
+    """Stage 1 of one output: mean, variance and amplitude (T,), weights (n,), and the kernels of all thetas, or of some
+    thetas that share one.
 
-    All are in units of f, whose standard deviation is `scale`.
+    All are in units of f; those of the hyperparameters are `scale`.
     """
 
     mean: Array
     variance: Array
     weights: Array
-    kernel: Kernel
-    amplitude: float
-    scale: float
+    amplitude: Array
+    kernels: tuple[Kernel, ...]
+    scale: float = 1.0
+
+    def rescaled(self, centre: float, scale: float) -> PaperStageOne:
+        """The same for centre + scale f."""
+        mean, by = centre + scale * self.mean, scale**2
+        return PaperStageOne(mean, by * self.variance, self.weights, by * self.amplitude, self.kernels, scale)
 
 
-def fit_paper_stage_one(samples: Samples, kernel: Kernel, nugget: float, *, literal: bool) -> PaperStageOne:
-    """Stage 1 of a single output, with the hyperparameters of the first theta at all thetas."""
+def fit_paper_stage_one(samples: Samples, kernel: Kernel, options: PaperCBQ) -> PaperStageOne:
+    """Stage 1 of a single output."""
     check_magnitude(samples.table)
-    centre, scale = float(np.mean(samples.table)), float(np.std(samples.table))
+    centre, scale = (float(np.mean(samples.table)), float(np.std(samples.table))) if options.standardise else (0.0, 1.0)
     if is_rounding(scale, samples.table):
         scale = 1.0  # f is constant
     scaled = samples.rescaled(centre, scale)
-    whole, first = BlockedSamples(scaled), BlockedSamples(scaled.select(0)).blocks("raw")[0]
-    chosen, amplitude = likeliest_at_first(kernel, first, nugget)
+    sharing = [scaled.select(t) for t in range(samples.T)] if options.hyperparameters == "each" else [scaled]
+    parts = [_with_hyperparameters_of_first(part, kernel, options) for part in sharing]
+    mean, variance, weights, amplitude = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "variance", "weights", "amplitude")
+    )
+    kernels = tuple(part.kernels[0] for part in parts)
+    return PaperStageOne(mean, variance, weights, amplitude, kernels).rescaled(centre, scale)
+
+
+def _with_hyperparameters_of_first(samples: Samples, kernel: Kernel, options: PaperCBQ) -> PaperStageOne:
+    """Stage 1 of some thetas, of which the first chooses the hyperparameters of all."""
+    whole, first = BlockedSamples(samples), BlockedSamples(samples.select(0)).blocks("raw")[0]
+    nugget = options.nugget
+    chosen, amplitude = likeliest_at_first(kernel, first, options)
     tau = stein_precision(chosen, whole, amplitude, nugget) if is_stein(chosen) else ZERO
     fixed = KernelFamily(chosen, np.zeros(chosen.n_lengthscales, dtype=bool), (1.0,), (nugget,))
     rule = partial(integrate, fixed.batched(), tau=tau, jitter=Jitter(start=0.0), noise=(nugget,))
     result = whole.evaluate("raw", rule)
     error2 = result.error2[0]
-    if literal:
+    if options.literal:
         for block in whole.blocks("raw"):
             error2[block.rows] = np.maximum(error2[block.rows] + printed_excess(chosen, block), 0.0)
-    return PaperStageOne(
-        mean=centre + scale * result.mean[0, :, 0],
-        variance=scale**2 * amplitude * error2,
-        weights=result.weights[0],
-        kernel=chosen,
-        amplitude=scale**2 * amplitude,
-        scale=scale,
-    )
+    mean, variance = result.mean[0, :, 0], amplitude * error2
+    return PaperStageOne(mean, variance, result.weights[0], np.full(samples.T, amplitude), (chosen,))
 
 
 def is_rounding(spread: float, values: Array) -> bool:
@@ -281,14 +348,15 @@ def is_stein(kernel: Kernel) -> bool:
     return is_stein(kernel.base) if isinstance(kernel, Warped) else isinstance(kernel, Stein)
 
 
-def likeliest_at_first(kernel: Kernel, data: GPData, nugget: float) -> tuple[Kernel, float]:
+def likeliest_at_first(kernel: Kernel, data: GPData, options: PaperCBQ) -> tuple[Kernel, float]:
     """The likeliest kernel of the grid and its amplitude A for the values (1, N, 1) at one theta."""
-    tried = [(*likeliest_amplitude(each, data, nugget), each) for each in kernels_on_grid(kernel, data.x)]
+    kernels = kernels_on_grid(kernel, data.x, options.lengthscales)
+    tried = [(*likeliest_amplitude(each, data, options.nugget, options.amplitudes), each) for each in kernels]
     _, amplitude, best = max(tried, key=lambda t: t[0])
     return best, amplitude
 
 
-def kernels_on_grid(kernel: Kernel, points: Array) -> Iterator[Kernel]:
+def kernels_on_grid(kernel: Kernel, points: Array, lengthscales: Sequence[float]) -> Iterator[Kernel]:
     """The kernel with each lengthscale of the grid, one for all coordinates, in place of those that are None.
 
     Those of a Stein kernel, for which the paper has no grid, are in units of the spread of the points.
@@ -298,11 +366,13 @@ def kernels_on_grid(kernel: Kernel, points: Array) -> Iterator[Kernel]:
         yield kernel
         return
     start = guess.log_lengthscales
-    for ell in np.log(LENGTHSCALES):
+    for ell in np.log(lengthscales):
         yield guess.with_log_lengthscales(np.where(free, start + ell if is_stein(kernel) else ell, start))
 
 
-def likeliest_amplitude(kernel: Kernel, data: GPData, nugget: float) -> tuple[float, float]:
+def likeliest_amplitude(
+    kernel: Kernel, data: GPData, nugget: float, amplitudes: Sequence[float] = AMPLITUDES
+) -> tuple[float, float]:
     """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A; and that A."""
     n = data.n
     rest, beta, S, logdet = (float(part[0]) for part in quadratic_forms(kernel, data, nugget))
@@ -311,9 +381,9 @@ def likeliest_amplitude(kernel: Kernel, data: GPData, nugget: float) -> tuple[fl
         energy = rest + S * beta**2 * A / (A + c * S)
         return -0.5 * (n * np.log(A) + logdet + np.log1p(c * S / A) + energy / A), A
     q = rest + S * beta**2
-    likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in AMPLITUDES]
+    likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in amplitudes]
     best = int(np.argmax(likelihoods))
-    return likelihoods[best], AMPLITUDES[best]
+    return likelihoods[best], amplitudes[best]
 
 
 def quadratic_forms(kernel: Kernel, data: GPData, nugget: float) -> tuple[Array, Array, Array, Array]:
@@ -372,14 +442,12 @@ class PaperStageTwo:
     scale: float
 
 
-def fit_paper_stage_two(
-    theta: Array, stage1: PaperStageOne, kernel: Kernel, lambdas: Sequence[float], *, literal: bool
-) -> PaperStageTwo:
+def fit_paper_stage_two(theta: Array, stage1: PaperStageOne, kernel: Kernel, options: PaperCBQ) -> PaperStageTwo:
     """The likeliest process of the grid for the estimates of stage 1 at theta (T, p).
 
     Lengthscales of the grid are for standardised theta; a kernel whose lengthscales are given acts on theta.
     """
-    centre, scale = float(np.mean(stage1.mean)), float(np.std(stage1.mean))
+    centre, scale = (float(np.mean(stage1.mean)), float(np.std(stage1.mean))) if options.standardise else (0.0, 1.0)
     if is_rounding(scale, stage1.mean):
         scale = stage1.scale  # one theta, or estimates that are all equal
     y, v = (stage1.mean - centre) / scale, stage1.variance / scale**2
@@ -390,26 +458,24 @@ def fit_paper_stage_two(
     with blas_threads(len(y)):
         tried = [
             (value, A, noise, each)
-            for each in kernels_on_grid(kernel, z)
-            for value, A, noise in likelihoods(each(z), y, v, lambdas, literal=literal)
+            for each in kernels_on_grid(kernel, z, options.lengthscales)
+            for value, A, noise in likelihoods(each(z), y, v, options)
         ]
     value, A, noise, best = max(tried, key=lambda t: t[0])
-    unit2 = 1.0 if literal else scale**2
-    n_fitted = 1 + (len(lambdas) > 1) + is_free
+    unit2 = 1.0 if options.literal else scale**2
+    n_fitted = (len(options.amplitudes) > 1) + (len(options.lambdas) > 1) + is_free
     prior = GPPrior(coordinates, best, A * unit2, noise * unit2, None, value, n_fitted, centre)
     return PaperStageTwo(prior, scale)
 
 
-def likelihoods(
-    k: Array, y: Array, v: Array, lambdas: Sequence[float], *, literal: bool
-) -> Iterator[tuple[float, float, float]]:
+def likelihoods(k: Array, y: Array, v: Array, options: PaperCBQ) -> Iterator[tuple[float, float, float]]:
     """The log-likelihoods of y (T,) with noise variances v (T,) for the Gram matrix k (T, T), each with A and lambda.
 
     The determinant contains the noise unless it is to be `literal`.
     """
-    T = len(y)
+    T, literal = len(y), options.literal
     noiseless = float(factor(k, jitter=Jitter(start=0.0)).logdet) if literal else 0.0
-    for A, noise in product(AMPLITUDES, lambdas):
+    for A, noise in product(options.amplitudes, options.lambdas):
         gram = factor(A * k, nugget=v + noise, jitter=SMALL_JITTER, overwrite=True)
         logdet = T * np.log(A) + noiseless if literal else float(gram.logdet)
         whitened = gram.solve_lower(y[:, None])

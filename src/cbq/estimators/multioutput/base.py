@@ -27,8 +27,19 @@ from cbq.fit import (
     per_output,
     saving_lines,
     tails,
+    unlearnt_over_theta,
 )
-from cbq.gp import NOT_LEARNT, Calibration, Embedded, GridPoints, KernelChoice, LocalAmplitude, PooledGP, PooledPoints
+from cbq.gp import (
+    NOT_LEARNT,
+    Calibration,
+    Embedded,
+    GridPoints,
+    KernelChoice,
+    LocalAmplitude,
+    PointsGP,
+    PooledGP,
+    PooledPoints,
+)
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.lapack import correlation, nearest_psd
@@ -37,6 +48,8 @@ from cbq.samples import Samples
 
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
 SOME_THETAS = 20  # of the observed ones, over which scales are averaged
+# The points and the processes of each group, where the estimator has made them.
+Made = tuple[PooledPoints, Sequence[Sequence[PointsGP]]]
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 
 
@@ -116,16 +129,16 @@ class PooledFit(Fit):
         calibrated_by: Calibration,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
-        processes: Sequence[Sequence[PooledGP]] | None = None,
+        made: Made | None = None,
     ) -> None:
         self.samples, self.groups, self.jitter, self.calibrated_by = samples, tuple(groups), jitter, calibrated_by
         self.settings, self.own_findings = dict(settings), tuple(findings)
         self.theta, self.C = samples.theta, samples.C
-        self._set_processes(processes)
+        self._set_processes(made)
 
     @abstractmethod
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
-        """Set the points, the processes on them and their amplitudes, of each group; `made`: the processes, if any."""
+    def _set_processes(self, made: Made | None) -> None:
+        """Set the points, the processes on them and their amplitudes, of each group."""
 
     @abstractmethod
     def _measures(self, theta: Array) -> Sequence[Measure]:
@@ -183,17 +196,9 @@ class PooledFit(Fit):
         The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
         and rounding the squares of its errors, which the functionals have in common.
         """
-        best, *others = self._parts[g]
-        process, amplitudes, functionals = best.process, self._amplitudes[g], wanted.of(best)
-        mu = functionals.mean(process.nodes)
-        mean = process.mean(mu)
-        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
-        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
+        process, functionals = self._parts[g][0].process, wanted.of(self._parts[g][0])
+        mu, mean, amplitude, errors = self._terms(g, wanted, functionals)
         spread = process.variance(mu, functionals.variance()).T
-        errors = [np.broadcast_to(process.rounding, mean.shape).T]
-        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
-            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
-            errors.append(np.sqrt(weight) * (other - mean).T)
         if not joint:
             return mean, amplitude * spread + sum(error**2 for error in errors)
         pairs = zip(process.covariance(mu, functionals.cross()), spread, strict=True)
@@ -201,6 +206,22 @@ class PooledFit(Fit):
         root = np.sqrt(amplitude)
         apart = sum(error[:, :, None] * error[:, None] for error in errors)
         return mean, root[:, :, None] * unit * root[:, None] + apart
+
+    def _terms(
+        self, g: int, wanted: LinearFunctionals, functionals: Embedded
+    ) -> tuple[Array, Array, Array, list[Array]]:
+        """Of functionals of group g: embeddings (M, m), means (M, K), amplitudes (K, M), and errors (K, M) beside."""
+        best, *others = self._parts[g]
+        process, amplitudes = best.process, self._amplitudes[g]
+        mu = functionals.mean(process.nodes)
+        mean = process.mean(mu)
+        to_nodes = mu if amplitudes.nodes is process.nodes else wanted.embeddings(best, functionals, amplitudes.nodes)
+        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T
+        errors = [np.broadcast_to(process.rounding, mean.shape).T]
+        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
+            other = part.process.mean(wanted.of(part).mean(part.process.nodes))
+            errors.append(np.sqrt(weight) * (other - mean).T)
+        return mu, mean, amplitude, errors
 
     def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
         """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""
@@ -241,6 +262,17 @@ class PooledFit(Fit):
         return all(group.chosen.residual < NOT_LEARNT for group in self.groups)
 
     @property
+    def learns_over_theta(self) -> bool:
+        """Whether the averages at each theta are predicted from all other thetas better than by their mean.
+
+        It is taken for granted where f does not depend on theta, is not learnt at all, or has noise, which no other
+        theta predicts.
+        """
+        if not self.samples.depends_on_theta or self.samples.stochastic or not self.is_learnt:
+            return True
+        return all(np.all(amplitudes.group_errors < NOT_LEARNT) for amplitudes in self._amplitudes)
+
+    @property
     def noise_std(self) -> Array:
         """The standard deviations (C,) of the noise of the values; zero where f is not random."""
         found = np.zeros(self.C or 1)
@@ -265,6 +297,7 @@ class PooledFit(Fit):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) if samples.depends_on_theta else ()
+        between = between or unlearnt_over_theta(self.learns_over_theta)
         return (*super()._findings_about(samples), *tails(samples), *between, *few_points_together(samples))
 
     def _findings(self) -> tuple[Finding, ...]:

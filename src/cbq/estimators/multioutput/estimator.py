@@ -25,7 +25,7 @@ from cbq.gp import (
     Calibration,
     GridPoints,
     LandmarkSelection,
-    PooledGP,
+    PointsGP,
     PooledPoints,
     Selection,
     choose_grid_kernel,
@@ -181,7 +181,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
             calibrated_by=self.calibration,
             settings=settings(self),
             findings=findings,
-            processes=processes,
+            made=(points, processes),
         )
 
     def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:
@@ -210,7 +210,7 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
         outputs: tuple[int, ...],
         *,
         several: int = 2000,
-    ) -> tuple[PointsGroup, list[PooledGP]]:
+    ) -> tuple[PointsGroup, list[PointsGP]]:
         """The kernels of some outputs and the landmarks; and the processes.
 
         several: points up to which there are processes with other kernels than the best; with more, one is expensive.

@@ -11,10 +11,11 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, Part, PooledFit
-from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
+from cbq.estimators.multioutput.candidates import pooled_points
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
-from cbq.fit import N_WANTED, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
+from cbq.estimators.multioutput.values import FitValues
+from cbq.fit import N_WANTED, Emulator, Finding, Suggestion, thetas_between
 from cbq.gp import (
     Calibration,
     Embedded,
@@ -22,8 +23,7 @@ from cbq.gp import (
     KernelChoice,
     LocalAmplitude,
     NystromGP,
-    PointValues,
-    PooledGP,
+    PointsGP,
     PooledPoints,
     SubsetGP,
     disagreement,
@@ -121,7 +121,7 @@ class _Part:
     """The process of one kernel, and the rule for the measures on lines that it may need."""
 
     kernel: Kernel
-    process: PooledGP
+    process: PointsGP
     line: SharedRule | None
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
@@ -134,19 +134,6 @@ class _Part:
     def n_nodes(self) -> int:
         """The number of nodes at which measures or embeddings are needed."""
         return max(len(self.process.nodes), 0 if self.line is None else self.line.n_nodes)
-
-
-@dataclass(frozen=True, eq=False)
-class ValuesAt:
-    """The values of f at points u (n, D), which are x, or x and theta."""
-
-    u: Array
-
-    def of(self, part: Part) -> Embedded:
-        return PointValues(part.kernel, self.u)
-
-    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
-        return functionals.mean(nodes)
 
 
 @saved(
@@ -186,14 +173,18 @@ class MOBQFit(PooledFit):
     _points: PooledPoints
     _parts: list[list[_Part]]  # type: ignore[assignment]
 
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
-        self._points, _ = pooled_points(self.samples)
+    def _set_processes(self, made: Made | None) -> None:
+        self._points = pooled_points(self.samples)[0] if made is None else made[0]
         with self._threads():
             measures = together(self.samples.measures)
-            processes = made or [
-                processes_of(group.chosen, self._points.outputs(group.outputs), group.landmarks, self.jitter)
-                for group in self.groups
-            ]
+            processes = (
+                [
+                    processes_of(each.chosen, self._points.outputs(each.outputs), each.landmarks, self.jitter)
+                    for each in self.groups
+                ]
+                if made is None
+                else made[1]
+            )
             self._parts = [
                 [
                     _Part(
@@ -206,7 +197,7 @@ class MOBQFit(PooledFit):
             pairs = zip(self.groups, processes, strict=True)
             self._amplitudes = [self._amplitude(group, best) for group, (best, *_) in pairs]
 
-    def _amplitude(self, group: PointsGroup, process: PooledGP) -> LocalAmplitude:
+    def _amplitude(self, group: PointsGroup, process: PointsGP) -> LocalAmplitude:
         """The amplitudes of integrals by the best process given all points, or some of them."""
         points, chosen = self._points.outputs(group.outputs), group.chosen
         some = points.thinned(self.calibrated_by.points)
@@ -220,22 +211,7 @@ class MOBQFit(PooledFit):
 
     @property
     def emulator(self) -> Emulator:
-        return Emulator(self, self.samples, self._values, self.noise_std)
-
-    def _values(self, x: Array, theta: Array | None, *, joint: bool) -> list[PredictiveDistribution]:
-        """The distribution of each output of f at points x (n, d) and thetas (n, p)."""
-        u = x
-        if self.samples.depends_on_theta:
-            if theta is None:
-                raise ValueError(
-                    "theta is missing: f depends on it. Pass one theta (p,), or one for each point, (n, p)."
-                )
-            for best, *_ in self._parts:
-                refuse_theta(best.kernel, theta)
-            u = np.column_stack([x, theta])
-        nothing = [np.zeros(len(group.outputs)) for group in self.groups]  # values have no error in common
-        with self._threads():
-            return self._distributions(ValuesAt(u), nothing, joint=joint)
+        return Emulator(self, self.samples, FitValues(self), self.noise_std, self.calibrated_by.ratios2)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
@@ -273,6 +249,17 @@ class MOBQFit(PooledFit):
             expected = amplitude / process.precision[:, None]  # (n, K)
             squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
+
+    def prior_std(self, g: int, k: int, need: Array | None = None) -> float:
+        """The standard deviation of f under the prior of process k of group g, for the output needed most."""
+        outputs, amplitude = list(self.groups[g].outputs), self._parts[g][k].process.amplitude
+        j = 0 if need is None else int(np.argmax(need[outputs]))
+        return float(self._points.scale[outputs[j]] * np.sqrt(amplitude[j]))
+
+    def spread(self, need: Array | None = None) -> float:
+        """The standard deviation of the values of the output of f that is needed most, by `need` (C,)."""
+        c = 0 if need is None else int(np.argmax(need))
+        return float(np.std(self.samples.table[:, c]))
 
     @property
     def jumping(self) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings import Embedding, embed
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
 from cbq.estimators.multioutput.candidates import LEAST_SPREAD, Candidates, kernels_of_x
 from cbq.estimators.multioutput.fit import check_groups, check_kernel
 from cbq.fit import Emulator, Finding
@@ -29,7 +29,6 @@ from cbq.gp import (
     KernelChoice,
     KernelMember,
     KroneckerGP,
-    PooledGP,
     grid_amplitude,
     left_out_points,
 )
@@ -153,7 +152,7 @@ class KroneckerFit(PooledFit):
             "outcome, fit cbq.MOBQ(structure='dense') to these samples."
         )
 
-    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
+    def _set_processes(self, made: Made | None) -> None:
         self._points = grid_points(self.samples)
         with self._threads():
             each = [self._points.outputs(group.outputs) for group in self.groups]

@@ -15,8 +15,8 @@ alone say where f is hard, the kernels of the fit count more, and one point in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -24,7 +24,7 @@ from scipy.special import ndtr
 from cbq.common import ROUNDING, Array, Booleans, Integers, blocks, check_fields, is_number, is_whole
 from cbq.embeddings.many import Integrals, line_for, together
 from cbq.estimators.multioutput.candidates import MANY_INPUTS, automatic_kernels_of_x
-from cbq.gp import Gain, PointValues
+from cbq.gp import Gain, PointValues, knowledge_gradient
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
 from cbq.measures import Measure
@@ -92,33 +92,78 @@ EXPLORATION = Exploration()
 class Wanted:
     """The thetas (G, p), draws of Q, at which I is wanted, and the measures there, together where they can be.
 
+    weights: (G,), how much each matters; by default all matter as much.
     slow_step: one in so many of them serves where embeddings are slow.
     """
 
     theta: Array
     measures: tuple[Measure, ...]
+    weights: Array | None = None
     slow_step: int = EXPLORATION.slow_step
 
     @classmethod
-    def at(cls, theta: Array, family: Family) -> Wanted:
+    def at(cls, theta: Array, family: Family, weights: Array | None = None) -> Self:
         """At thetas (G, p)."""
-        return cls(theta, tuple(together(measures_at(family, theta))))
+        return cls(theta, tuple(together(measures_at(family, theta))), weights)
+
+    def thinned(self, kernel: Kernel) -> Self:
+        """Some of them, if the embeddings of a kernel are slow."""
+        if not kernel.on_x.has_slow_embedding:
+            return self
+        step = self.slow_step
+        measures = tuple(each[::step] if each.batch_shape else each for each in self.measures)
+        measures = measures[::step] if len(measures) > 1 else measures
+        weights = None if self.weights is None else self.weights[::step]
+        return replace(self, theta=self.theta[::step], measures=measures, weights=weights)
+
+    @property
+    def factors(self) -> Array | None:
+        """The weights in the average; None if all matter as much."""
+        return self.weights
 
     def integrals(self, kernel: Kernel) -> Integrals:
-        """The integrals of a kernel that matter; of some of the thetas if its embeddings are slow."""
-        step = self.slow_step if kernel.on_x.has_slow_embedding else 1
-        measures = [each[::step] if each.batch_shape else each for each in self.measures]
-        if len(measures) > 1:
-            measures = measures[::step]
-        return Integrals(kernel, measures, self.theta[::step], line_for(kernel, measures, coarse=True))
+        """The integrals of a kernel that matter."""
+        measures = list(self.measures)
+        return Integrals(kernel, measures, self.theta, line_for(kernel, measures, coarse=True))
+
+    def worth(self, gain: Gain, unit: float) -> Array:
+        """What a value at each candidate is worth, (M,). unit: the standard deviation of f under the prior."""
+        return gain.average
+
+
+@dataclass(frozen=True, eq=False)
+class WantedBest(Wanted):
+    """Thetas of which the best is wanted: the first has the best mean of I, others are worse by weights (G,)."""
+
+    @property
+    def factors(self) -> None:
+        return None
+
+    def worth(self, gain: Gain, unit: float) -> Array:
+        assert self.weights is not None
+        saved = knowledge_gradient(self.weights, unit * gain.moves)
+        return saved if np.any(saved > 0) else gain.average
 
 
 @dataclass(frozen=True, eq=False)
 class WantedValues:
-    """Values of f that are wanted at points u (G, D), and the factors (G,) by which they matter."""
+    """Values of f that are wanted at points u (G, D), and the weights (G,) by which they matter."""
 
     u: Array
-    factors: Array
+    weights: Array
+
+    @property
+    def factors(self) -> Array:
+        """The weights in the average."""
+        return self.weights
+
+    def thinned(self, kernel: Kernel) -> Self:
+        """All of them, as values have no embeddings."""
+        return self
+
+    def worth(self, gain: Gain, unit: float) -> Array:
+        """What a value at each candidate is worth, (M,)."""
+        return gain.average
 
     def integrals(self, kernel: Kernel) -> PointValues:
         """The values as integrals under measures of one atom each."""
@@ -126,6 +171,37 @@ class WantedValues:
 
 
 Wish = tuple[Wanted | WantedValues, Array | None]  # what is wanted, and how much each output (C,) matters
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """What is wanted of one output or several, by one kernel: weight, and unit, the standard deviation of f."""
+
+    wanted: Wanted | WantedValues
+    gain: Gain
+    unit: float
+    weight: float
+
+    @classmethod
+    def of(
+        cls,
+        wanted: Wanted | WantedValues,
+        kernel: Kernel,
+        points: Array,
+        u: Array,
+        noise: float,
+        unit: float = 1.0,
+        weight: float = 1.0,
+    ) -> Self:
+        """Given values at points (n, D), for candidates u (M, D)."""
+        wanted = wanted.thinned(kernel)
+        gain = Gain(kernel, wanted.integrals(kernel), points, u, noise, factors=wanted.factors)
+        return cls(wanted, gain, unit, weight)
+
+    def __call__(self) -> Array:
+        """The worth of each candidate (M,), in units of the largest, so that kernels count by their weights alone."""
+        worth = self.wanted.worth(self.gain, self.unit)
+        return np.asarray(self.weight * (worth / max(float(np.max(worth)), np.finfo(float).tiny)))
 
 
 def with_tails(u: Array, options: Exploration = EXPLORATION) -> Array:
@@ -170,9 +246,15 @@ def choose_points(
         noise = 0.0 if fit is None else _noise(fit)
         kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
         wishes = wishes or [(wanted, need)]
-        rough = [_gain(kernel, each, points, u, noise) for each, _ in wishes for kernel in kernels]
-        fitted = [] if fit is None else list(_fitted_gains(fit, wishes, points, u))
-        of_integrals = any(isinstance(each, Wanted) for each, _ in wishes)
+        units = [1.0 if fit is None else fit.spread(each) for _, each in wishes]
+        pairs = [(each, unit) for (each, _), unit in zip(wishes, units, strict=True)]
+        rough = [_Score.of(each, kernel, points, u, noise, unit) for each, unit in pairs for kernel in kernels]
+        fitted = [] if fit is None else list(_fitted_scores(fit, wishes, points, u))
+        of_integrals = [each for each, _ in wishes if isinstance(each, Wanted)]
+        # Integrals that matter now are a guess: a point that explores serves those of all thetas.
+        abroad = rough
+        if any(each.weights is not None for each in of_integrals):
+            abroad = [_Score.of(wanted, kernel, points, u, noise) for kernel in kernels]
         factor = error_factors(fit, u, options) if fit is not None and of_integrals else np.ones(len(u))
         price = np.ones(len(u)) if cost is None else cost
         many = u.shape[1] > MANY_INPUTS
@@ -180,22 +262,24 @@ def choose_points(
         if margin is not None:
             margin = np.concatenate([margin, np.full(len(u) - len(margin), np.inf)])
         every, fitted_share = of_many if many and margin is None else of_few
+        every_score = list({id(each): each for each in (*rough, *abroad, *fitted)}.values())
         chosen = list[int]()
         for _ in range(n):
-            score = np.mean([_scaled(each.average) for each in rough], axis=0)
             explores = (len(known) + len(chosen)) % every == every - 1 or (doubted and not chosen)
             if fitted and not explores:
-                by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
-                score = factor * (fitted_share * by_fit + (1 - fitted_share) * score)
+                by_fit, by_rough = sum(each() for each in fitted), np.mean([each() for each in rough], axis=0)
+                score = factor * (fitted_share * by_fit + (1 - fitted_share) * by_rough)
             elif margin is not None and np.any(np.isfinite(margin)):
-                score = _expected_crossing(margin, np.mean([each.variance for each in rough], axis=0))
+                score = _expected_crossing(margin, np.mean([each.gain.variance for each in rough], axis=0))
             elif many:
-                score = np.where(np.arange(len(u)) < options.fillers, rough[0].variance, 0.0)
+                score = np.where(np.arange(len(u)) < options.fillers, rough[0].gain.variance, 0.0)
+            else:
+                score = np.mean([each() for each in abroad], axis=0)
             score = score / price
             score[chosen] = -np.inf
             chosen.append(int(np.argmax(score)))
-            for each in (*rough, *(gain for _, gain in fitted)):
-                each.add(chosen[-1])
+            for each in every_score:
+                each.gain.add(chosen[-1])
     return np.array(chosen, dtype=np.intp)
 
 
@@ -213,22 +297,18 @@ def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[K
     return [guess.with_log_lengthscales(guess.log_lengthscales + longer) for guess in guesses]
 
 
-def _gain(kernel: Kernel, wanted: Wanted | WantedValues, points: Array, u: Array, noise: float) -> Gain:
-    factors = wanted.factors if isinstance(wanted, WantedValues) else None
-    return Gain(kernel, wanted.integrals(kernel), points, u, noise, factors=factors)
-
-
-def _fitted_gains(fit: MOBQFit, wishes: Sequence[Wish], points: Array, u: Array) -> Iterator[tuple[float, Gain]]:
-    """The gains by the kernels of a fit, with weights that sum to one."""
+def _fitted_scores(fit: MOBQFit, wishes: Sequence[Wish], points: Array, u: Array) -> Iterator[_Score]:
+    """The scores by the kernels of a fit, with weights that sum to one."""
     needs = np.array(
         [[1.0 if need is None else np.max(need[list(group.outputs)]) for group in fit.groups] for _, need in wishes]
     )
     needs = needs / np.sum(needs) if np.sum(needs) > 0 else np.full(needs.shape, 1 / needs.size)
-    for (wanted, _), of_groups in zip(wishes, needs, strict=True):
-        for of_group, group in zip(of_groups, fit.groups, strict=True):
+    for (wanted, need), of_groups in zip(wishes, needs, strict=True):
+        for g, (of_group, group) in enumerate(zip(of_groups, fit.groups, strict=True)):
             if of_group > 0:
-                for weight, member in zip(group.chosen.weights, group.chosen.members, strict=True):
-                    yield of_group * weight, _gain(member.kernel, wanted, points, u, member.noise)
+                for k, (weight, member) in enumerate(zip(group.chosen.weights, group.chosen.members, strict=True)):
+                    unit = fit.prior_std(g, k, need)
+                    yield _Score.of(wanted, member.kernel, points, u, member.noise, unit, of_group * weight)
 
 
 def _noise(fit: MOBQFit) -> float:
@@ -277,11 +357,6 @@ def _expected_crossing(margin: Array, variance: Array) -> Array:
     std = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     t = np.minimum(margin / std, 1e3)
     return np.asarray(std * (np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi) - t * ndtr(-t)))
-
-
-def _scaled(gain: Array) -> Array:
-    """A gain in units of the largest, so that kernels with a large variance do not dominate."""
-    return gain / max(float(np.max(gain)), np.finfo(float).tiny)
 
 
 def between_steepest(
