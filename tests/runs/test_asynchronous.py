@@ -8,7 +8,9 @@ import pickle
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,6 +134,18 @@ def test_an_f_that_depends_on_theta_after_all_ends_the_run_when_no_run_is_under_
         claims.solve(budget=60, rng=0, executor=executor)
     assert set(executor.started) == set(executor.ended)
     assert len(executor.started) < 30
+
+
+def test_an_error_of_the_caller_takes_back_what_has_not_begun(tmp_path):
+    def stop(done, total):
+        raise RuntimeError("no more")
+
+    with ThreadPoolExecutor(1) as executor:
+        started = []
+        slow = problem(lambda x, theta: started.append(1) or time.sleep(0.2) or x[:, 0])
+        with pytest.raises(RuntimeError, match="no more"):
+            slow.collect(**SIZE, executor=executor, progress=stop)
+    assert len(started) <= 4  # the trial, the batch that was reported, and those that had begun by then
 
 
 # the file

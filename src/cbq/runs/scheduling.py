@@ -168,6 +168,9 @@ class Scheduler:
             except (IntegrandError, WorkerError):
                 self._drain(None, raise_interrupt)
                 raise
+            except Exception:  # of a choice, or of the caller
+                self._pool.cancel()
+                raise
             finally:
                 self._report(on_finished)
 
