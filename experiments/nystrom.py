@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     verdict,
-    caption="**Landmarks in one Gaussian process on 1000 points of linear** with the paper's kernel and nugget. RMSE "
-    "of I over the number of landmarks: the Gram matrix approximated and the embedding exact, as in the paper, and "
-    f"both approximated, which is one low-rank model. {BANDS}",
+    caption="**Landmarks in one Gaussian process on all 1000 points of linear** with the paper's kernel and nugget. "
+    "RMSE of I over the number of landmarks: the Gram matrix approximated and the embedding exact, as in the paper, "
+    f"and both approximated, which is one low-rank model. {BANDS}",
 )

@@ -60,6 +60,10 @@ def test_equal_values_do_not_show_how_f_varies():
     assert found.interval() == (-np.inf, np.inf)
 
 
+def test_few_points_raise_no_finding_about_thetas():
+    assert cbq.BQ(RBF(1.0)).fit([0.1, 1.0], [1.0, 2.0], Gaussian(0.0, std=1.0)).findings == ()
+
+
 @pytest.mark.parametrize(
     ("x", "values"), [(X, f(X)[:-1]), (X[None, :, None], f(X)), ([1.0], [2.0]), (X, f(X)[:, None, None])]
 )

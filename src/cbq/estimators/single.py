@@ -74,7 +74,8 @@ class BQ:
         samples = Samples([[0.0]], points[None], values[None], measure_argument(measure, "measure"), design="adaptive")
         options = StageOneOptions(kernel=self.kernel, mean=self.mean, ard=self.ard, jitter=self.jitter, drawn=False)
         stage1 = fit_stage_one(samples, options)
-        std, findings = stage1.std[0], stage1.findings
+        # Of several thetas alone: here all points have one amplitude.
+        std, findings = stage1.std[0], tuple(each for each in stage1.findings if each.kind != "design")
         if all_equal(samples) and self.mean == "constant":
             std = np.full_like(std, np.inf)
             text = "all values of f are equal, which do not show how f varies elsewhere: intervals are infinite."

@@ -339,7 +339,7 @@ class Matern(Radial):
     >>> cbq.kernels.Matern(0.5, lengthscale=2.0)([0.0], [2.0]).round(4)  # exp(-1)
     array([[0.3679]])
     >>> cbq.kernels.Matern(1.0, lengthscale=2.0)([0.0], [2.0]).round(4)  # sqrt(2) K_1(sqrt(2))
-    array([[0.4529]])
+    array([[0.4443]])
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
