@@ -45,8 +45,8 @@ class FitServer:
     - `beyond`, a single number: 1 where theta is beyond the observed ones, else 0.
 
     A number that is not finite is null. `serve_forever()` serves until it is interrupted; in a `with` statement,
-    another thread serves; the command `cbq serve` serves a saved fit. As there is no password and no encryption, it serves this
-    machine alone by default: name another host only on a network that you trust.
+    another thread serves; the command `cbq serve` serves a saved fit. As there is no password and no encryption, it
+    serves this machine alone by default: name another host only on a network that you trust.
 
     Parameters
     ----------
