@@ -121,9 +121,9 @@ class AdaptiveAnswer:
 
         Examples
         --------
-        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Best(maximize=False), budget=16, rng=0)
+        >>> answer = cbq.problems.get("linear", dim=2).solve(goal=cbq.Best(maximize=False), budget=12, rng=0)
         >>> answer.best.theta.shape
-        (1,)
+        (2,)
         """
         for estimand, c in self.goal.columns(self.fit.C or 1, self.fit.names):
             if isinstance(estimand, Best):

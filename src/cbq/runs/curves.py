@@ -32,7 +32,7 @@ from cbq.runs.focus import Focus
 from cbq.runs.quantity import Quantity
 
 TAIL = 32  # thetas of Q beyond a quantile
-DRAWN, SPREAD = 256, 128  # thetas at which I is drawn at each round, and candidates for the best theta
+MEANS, DRAWN, SPREAD = 2**11, 256, 128  # of thetas at each round: means, draws, and candidates for the best one
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +91,10 @@ class Best(CurveEstimand):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=40, rng=0)
-    >>> bool(answer.best.expected_regret < 0.1)
-    True
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=12, rng=0)
+    >>> answer.best.theta.shape
+    (2,)
     """
 
     maximize: bool = True
@@ -210,18 +210,20 @@ class Risk(CurveEstimand):
     in_tails: ClassVar[bool] = True
 
     @abstractmethod
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        """The number by a fit, and the posterior of I behind it, with draws at so many thetas."""
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        """The number by a fit, and the posterior of I behind it: its mean at n thetas, or as many as it needs, and draws
+        at some of them.
+        """
 
     @abstractmethod
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         """How the number moves with I at each theta (n,) of Q, which has this weight, up to a factor."""
 
     def estimate(self, fit: Fit, c: int, prior: Measure, level: float) -> tuple[float, float, float]:
-        return _ends(self.answer(fit, prior, None if fit.C is None else c, SUBSET)[0], level)
+        return _ends(self.answer(fit, prior, None if fit.C is None else c, NODES, SUBSET)[0], level)
 
     def focus(self, fit: Fit, c: int, quantity: Quantity, level: float, rng: np.random.Generator) -> CurveFocus:
-        found, posterior = self.answer(fit._quiet, quantity.prior, None if fit.C is None else c, DRAWN)
+        found, posterior = self.answer(fit._quiet, quantity.prior, None if fit.C is None else c, MEANS, DRAWN)
         estimate, low, high = _ends(found, level)
         nodes, tiny = posterior.nodes, np.finfo(float).tiny
         theta, paths = nodes.theta[nodes.subset], posterior.paths
@@ -245,8 +247,10 @@ class _Tail(Risk):
         super().__post_init__()
         object.__setattr__(self, "alpha", between_0_and_1(self.alpha, "alpha"))
 
-    def _risk(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[TailRisk, OuterPosterior]:
-        n = max(NODES, int(np.ceil(TAIL / (1 - self.alpha))))
+    def _risk(
+        self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int
+    ) -> tuple[TailRisk, OuterPosterior]:
+        n = max(n, int(np.ceil(TAIL / (1 - self.alpha))))
         return tail_risk(fit, prior, self.alpha, "upper", output, n=n, design="sobol", rng=0, drawn=drawn)
 
 
@@ -260,8 +264,8 @@ class ValueAtRisk(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), relative=0.1, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -269,8 +273,8 @@ class ValueAtRisk(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        return self._risk(fit, prior, output, drawn)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        return self._risk(fit, prior, output, n, drawn)
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         return np.asarray(np.exp(-0.5 * np.clip((mean - estimate) / std, -40, 40) ** 2) / std)
@@ -287,8 +291,8 @@ class ExpectedShortfall(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.99), relative=0.1, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.99), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -296,8 +300,8 @@ class ExpectedShortfall(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        found, posterior = self._risk(fit, prior, output, drawn)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        found, posterior = self._risk(fit, prior, output, n, drawn)
         return found.tail, posterior
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
@@ -316,8 +320,8 @@ class ExpectedLoss(Risk):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ExpectedLoss(), relative=0.05, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ExpectedLoss(), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -329,13 +333,13 @@ class ExpectedLoss(Risk):
         super().__post_init__()
         object.__setattr__(self, "threshold", number(self.threshold, "threshold"))
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
         select = output_selector(fit, output)
 
         def functional(values: Array, weights: Array) -> Array:
             return np.asarray(np.maximum(select(values) - self.threshold, 0.0) @ weights)
 
-        posterior = OuterPosterior.at(fit, prior, n=NODES, design="sobol", rng=0)
+        posterior = OuterPosterior.at(fit, prior, n=n, design="sobol", rng=0)
         return posterior.answer(functional).at_least(0.0), posterior
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
