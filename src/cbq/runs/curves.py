@@ -211,8 +211,9 @@ class Risk(CurveEstimand):
 
     @abstractmethod
     def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
-        """The number by a fit, and the posterior of I behind it: its mean at n thetas, or as many as it needs, and draws
-        at some of them.
+        """The number by a fit, and the posterior of I behind it.
+
+        n : the number of thetas of Q, or fewest. drawn : of those at which I is drawn.
         """
 
     @abstractmethod
