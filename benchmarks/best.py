@@ -5,9 +5,10 @@ Run: .venv/bin/python benchmarks/best.py [--seeds 5] [--first 0] [--cases ...] [
 Calibration: random functions of theta (p = 1 and 2) from few runs; the probability of being within epsilon of the best
 that `fit.best` states, against how often it is. Runs: six problems with known optimum; the runs after which the true
 regret of the chosen theta is below a tolerance at two rounds in a row. "Whole curve" chooses runs as `solve` does for
-I at all thetas; "solve(tolerance)" stops once all intervals of I are within the tolerance. "EI of averages" is a Gaussian process on averages of f over several draws of x, with expected
-improvement over the best posterior mean; one round suffices. BoTorch's acquisition functions for such averages differ
-from it in details. `solve(goal=Best)` also stops by itself: after these runs, with the true regret in the last column.
+I at all thetas; "solve(tolerance)" stops once the intervals of I are within the tolerance, as `solve` does. "EI of
+averages" is a Gaussian process on averages of f over several draws of x, with expected improvement over the best
+posterior mean; one round suffices. BoTorch's acquisition functions for such averages differ from it in details.
+`solve(goal=Best)` also stops by itself: after these runs, with the true regret in the last column.
 """
 
 from __future__ import annotations
