@@ -22,14 +22,16 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common import Array, between_0_and_1, finite, flag, number, shown
+from cbq.common import Array, between_0_and_1, finite, flag, is_whole, number, shown
 from cbq.estimators import Wanted, WantedBest, WantedValues
 from cbq.fit import N_WANTED, BestTheta, Contest, Fit
 from cbq.measures import Measure
+from cbq.measures.points import sobol
 from cbq.nested import NODES, SUBSET, Answer, OuterPosterior, TailRisk, output_selector, step_quantile, tail_risk
 from cbq.runs.estimands import Estimand, Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.quantity import Quantity
+from cbq.samples import Names
 
 TAIL = 32  # thetas of Q beyond a quantile
 MEANS, DRAWN, SPREAD = 2**11, 256, 128  # of thetas at each round: means, draws, and candidates for the best one
@@ -139,6 +141,15 @@ class Best(CurveEstimand):
             ]
         return found
 
+    def column(self, names: Names, C: int) -> int:
+        known = names.with_f(C).f if C > 1 else names.f
+        for key in self.limits or ():
+            if isinstance(key, Estimand):
+                key.column(names, C)
+            elif key not in known and not is_whole(key, 0, C - 1):
+                raise ValueError(f"subject_to limits {shown(key)}, but the outputs of f are {list(known)}.")
+        return super().column(names, C)
+
     def require_dimension(self, p: int) -> None:
         if self.bounds is not None and len(self.bounds) != p:
             raise ValueError(f"bounds has {len(self.bounds)} rows, but theta has {p} coordinates: one row for each.")
@@ -169,8 +180,9 @@ class Best(CurveEstimand):
             (WantedBest.at(theta, quantity.family, np.maximum(gaps, 0.0)), c)
         ]
         wishes += self._of_limits(fit, theta, quantity, rng)
-        regret, spread = best.expected_regret, float(np.std(contest.mean))
-        return CurveFocus(self, c, best.value, regret, spread, wishes, best.feasible >= level)
+        prior = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, rng))
+        spread = float(np.std(np.reshape(fit._quiet.predict(prior), (len(prior), -1))[:, c]))
+        return CurveFocus(self, c, best.value, best.expected_regret, spread, wishes, best.feasible >= level)
 
     def _of_limits(
         self, fit: Fit, theta: Array, quantity: Quantity, rng: np.random.Generator, few: int = 8, points: int = 128
@@ -191,10 +203,11 @@ class Best(CurveEstimand):
         best = self.best(fit, c, prior, level)
         return best.value, *best.interval
 
-    def best(self, fit: Fit, c: int, prior: Measure, level: float) -> BestTheta:
-        """The best theta of a fit."""
+    def best(self, fit: Fit, c: int, prior: Measure, level: float, *, feasible: bool = True) -> BestTheta:
+        """The best theta of a fit. feasible : whether to raise if no theta satisfies the constraints."""
         contest = self._contest(fit, c, prior, level, 0, size=2000)
-        contest.require_feasible()
+        if feasible:
+            contest.require_feasible()
         return contest.best()
 
     def accuracy(self, size: str, level: float, of: str) -> str:
