@@ -5,9 +5,10 @@ Run: .venv/bin/python benchmarks/best.py [--seeds 5] [--first 0] [--cases ...] [
 Calibration: random functions of theta (p = 1 and 2) from few runs; the probability of being within epsilon of the best
 that `fit.best` states, against how often it is. Runs: six problems with known optimum; the runs after which the true
 regret of the chosen theta is below a tolerance at two rounds in a row. "Whole curve" chooses runs as `solve` does for
-I at all thetas. "EI of averages" is a Gaussian process on averages of f over several draws of x, with expected
-improvement over the best posterior mean; one round suffices. BoTorch's acquisition functions for such averages differ
-from it in details. `solve(goal=Best)` also stops by itself: after these runs, with the true regret in the last column.
+I at all thetas; "solve(tolerance)" stops once the intervals of I are within the tolerance, as `solve` does. "EI of
+averages" is a Gaussian process on averages of f over several draws of x, with expected improvement over the best
+posterior mean; one round suffices. BoTorch's acquisition functions for such averages differ from it in details.
+`solve(goal=Best)` also stops by itself: after these runs, with the true regret in the last column.
 """
 
 from __future__ import annotations
@@ -176,6 +177,18 @@ def whole_curve(name: str, seed: int) -> tuple[int, float, int, float]:
     return runs, regret, runs, regret
 
 
+def to_tolerance(name: str, seed: int) -> tuple[int, float, int, float]:
+    """The runs after which `solve` knows I at all thetas to the tolerance, and the regret of the best theta then."""
+    case = CASES[name]()
+    options = {"maximize": True, "subject_to": None, "output": None, "level": 0.95, "among": None} | case.goal
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = case.problem.solve(tolerance=case.tolerance, budget=2 * BUDGET, rng=seed, progress=False)
+        contest = Contest.of(answer.fit, case.prior, size=1000, rng=0, **options)
+    runs, regret = answer.n_runs + (not answer.reached), case.regret(contest.theta[contest.chosen])
+    return runs, regret, runs, regret
+
+
 def _more(session: Any, case: Case) -> None:
     runs = session.ask(min(session.batch_size(1), BUDGET - session.n_told))
     session.tell(runs.ids, np.concatenate([case.f(x[None], t) for _, t, x in runs]))
@@ -264,7 +277,12 @@ class _GP:
         return self.shift + self.scale * (k @ self.weights), self.scale * np.sqrt(np.maximum(variance, 1e-12))
 
 
-METHODS = {"solve(goal=Best)": solved, "whole curve": whole_curve, "EI of averages": averages}
+METHODS = {
+    "solve(goal=Best)": solved,
+    "whole curve": whole_curve,
+    "solve(tolerance)": to_tolerance,
+    "EI of averages": averages,
+}
 
 
 def stated(seed: int) -> tuple[float, bool, float, float]:

@@ -115,6 +115,20 @@ def test_the_probability_of_an_event_may_be_a_constraint_with_its_uncertainty():
         fit.best(among=thetas, subject_to={cbq.Quantile(0.9): (None, -5.0)})
 
 
+def test_candidates_gather_at_the_boundary_of_a_constraint():
+    def f(x, theta):
+        a, b = theta
+        return np.stack([2 * a + b + 0.1 * x[:, 0], a**2 + b**2 + 0.1 * x[:, 0]], axis=1)
+
+    square = Uniform([0.0, 0.0], [1.5, 1.5])
+    problem = cbq.Problem(f, lambda theta: Gaussian(0.0, cov=1.0), square, names={"f": ["gain", "load"]})
+    fit = cbq.MOBQ().fit(problem.collect(20, 1, rng=0, design="sobol"))
+    best = fit.best(square, output="gain", subject_to={"load": (None, 1.0)}, size=200)
+    assert_allclose(best.value, np.sqrt(5), atol=0.02)  # at (2, 1) / sqrt(5)
+    assert np.sum(best.theta**2) <= 1.0 + 1e-3
+    assert best.expected_regret < 0.02
+
+
 def test_a_discrete_prior_is_a_finite_set():
     fit = any_fit()
     prior = cbq.measures.Empirical([[80.0], [90.0], [120.0]], [0.5, 0.5, 0.0])

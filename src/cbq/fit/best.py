@@ -138,7 +138,7 @@ class Contest:
             theta = np.unique(fit._thetas(among), axis=0)
             mean = sign * _of(fit.predict(theta), c)
         else:
-            theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, rng, spread=spread)
+            theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, limits, level, rng, spread=spread)
         values = fit.sample(theta, size, rng)
         every = np.asarray(values[..., None] if fit.C is None else values)
         return cls(fit, c, sign, level, theta, mean, sign * every[..., c], limits.kept(fit, theta, every, level, rng))
@@ -222,6 +222,8 @@ def _gathered(
     ends: Array,
     sign: float,
     c: int,
+    limits: Limits,
+    level: float,
     rng: np.random.Generator,
     *,
     spread: int = SPREAD,
@@ -230,10 +232,11 @@ def _gathered(
     narrower: float = 0.35,
     reach: float = 3.0,
 ) -> tuple[Array, Array]:
-    """Candidates in a box, with ends (2, p), that gather where I may be best, and their means.
+    """Candidates in a box, with ends (2, p), that gather where I may be best within its limits, and their means.
 
-    spread: candidates all over the box. rounds: of candidates around some `centres`: the best by their means, and by
-        ends `reach` standard deviations above. narrower: the radius of a round, relative to the one before.
+    spread: candidates all over the box. rounds: of candidates around some `centres`: the best by their means, of those
+        that keep the limits with probability `level`, and the best by ends `reach` standard deviations above, of those
+        that may keep them. narrower: the radius of a round, relative to the one before.
     Draws are made at the most promising candidates, half as many as `spread`; as many others come with them, since a
     draw may have its optimum elsewhere.
     """
@@ -242,20 +245,24 @@ def _gathered(
     everywhere = qmc.Sobol(p, rng=rng).random(spread)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
-    candidates, means, uppers = np.empty((0, p)), np.empty(0), np.empty(0)
+    candidates, means, uppers, sure = np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0)
     for k in range(rounds + 1):
         theta = low + unit * (high - low)
-        mean, std = fit.predict(theta, return_std=True)
-        mean = sign * _of(mean, c)
+        mean, std = (np.reshape(each, (len(theta), -1)) for each in fit.predict(theta, return_std=True))
+        kept_limits = limits.sure(fit, theta, mean, std, level)
+        mean, std = sign * mean[:, c], std[:, c]
         candidates, means = np.concatenate([candidates, theta]), np.concatenate([means, mean])
-        uppers = np.concatenate([uppers, mean + reach * np.minimum(_of(std, c), np.ptp(mean) + 1e-300)])
+        upper = mean + reach * np.minimum(std, np.ptp(mean) + 1e-300)
+        uppers, sure = np.concatenate([uppers, upper]), np.concatenate([sure, kept_limits])
+        good = np.where(sure >= level, means, -np.inf) if np.any(sure >= level) else sure
+        promising = np.where(sure >= 1 - level, uppers, -np.inf)
         if k == rounds:
             break
         half = centres // 2
-        around = np.unique(np.concatenate([np.argsort(-means)[:half], np.argsort(-uppers)[:half]]))
+        around = np.unique(np.concatenate([np.argsort(-good)[:half], np.argsort(-promising)[:half]]))
         steps = narrower ** (k + 1) * rng.uniform(-0.5, 0.5, (spread // (2 * len(around)), len(around), p))
         unit = np.clip((candidates[around] - low) / np.where(high > low, high - low, 1.0) + steps, 0, 1).reshape(-1, p)
-    best = np.unique(np.concatenate([[np.argmax(means)], np.argsort(-uppers)[:kept]]))
+    best = np.unique(np.concatenate([np.argsort(-good)[:half], np.argsort(-promising)[:kept]]))
     some = rng.choice(len(candidates), min(kept, len(candidates)), replace=False)
     best = np.union1d(best, some)
     return candidates[best], means[best]
@@ -368,6 +375,18 @@ class Limits:
         if self.allowed is not None:
             found &= _allowed(self.allowed, theta)
         return np.asarray(found)
+
+    def sure(self, fit: Fit, theta: Array, mean: Array, std: Array, level: float, size: int = 2**9) -> Array:
+        """About the probability (M,) that thetas (M, p), with means and standard deviations (M, C), keep the limits.
+
+        size: number of points of each measure from which properties of f are read.
+        """
+        std = np.maximum(std, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            found = np.prod(ndtr((self.high - mean) / std) - ndtr((self.low - mean) / std), axis=1)
+        for each, least, largest in self.of_outcome:
+            found = found * self._sure(each, least, largest, fit, theta, level, size)
+        return found if self.allowed is None else np.where(_allowed(self.allowed, theta), found, 0.0)
 
     @staticmethod
     def _sure(

@@ -121,9 +121,9 @@ class AdaptiveAnswer:
 
         Examples
         --------
-        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Best(maximize=False), budget=16, rng=0)
+        >>> answer = cbq.problems.get("linear", dim=2).solve(goal=cbq.Best(maximize=False), budget=12, rng=0)
         >>> answer.best.theta.shape
-        (1,)
+        (2,)
         """
         for estimand, c in self.goal.columns(self.fit.C or 1, self.fit.names):
             if isinstance(estimand, Best):
@@ -265,8 +265,11 @@ class AdaptiveAnswer:
             f"{names.output(k)} is {short(low[k])}" + f" to {short(high[k])} over Q" * bool(high[k] > low[k])
             for k in range(len(low))
         ]
-        if any(isinstance(each, Best) for each in self.goal.estimands) and last.sound:
-            ranges.append(f"it is at {names.at('theta', self.best.theta)}")
+        for k, (estimand, c) in enumerate(self.goal.columns(self.fit.C or 1, self.fit.names)):
+            if isinstance(estimand, Best):
+                found = estimand.best(self.fit, c, self.prior, self.goal.level, feasible=False)
+                kept = "" if found.feasible >= self.goal.level else ", which may not satisfy the constraints"
+                ranges[k] += f" at {names.at('theta', found.theta)}{kept}"
         return f"{capital('; '.join(ranges))}."
 
     def _next_line(self) -> str:

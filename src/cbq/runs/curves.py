@@ -22,17 +22,19 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common import Array, RNGLike, between_0_and_1, finite, flag, number, shown
+from cbq.common import Array, RNGLike, between_0_and_1, finite, flag, is_whole, number, shown
 from cbq.estimators import Wanted, WantedBest, WantedValues
 from cbq.fit import N_WANTED, BestTheta, Contest, Fit
 from cbq.measures import Measure
+from cbq.measures.points import sobol
 from cbq.nested import NODES, SUBSET, Answer, OuterPosterior, TailRisk, output_selector, step_quantile, tail_risk
 from cbq.runs.estimands import Estimand, Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.quantity import Quantity
+from cbq.samples import Names
 
 TAIL = 32  # thetas of Q beyond a quantile
-DRAWN, SPREAD = 256, 128  # thetas at which I is drawn at each round, and candidates for the best theta
+MEANS, DRAWN, SPREAD = 2**11, 256, 128  # of thetas at each round: means, draws, and candidates for the best one
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +93,10 @@ class Best(CurveEstimand):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=40, rng=0)
-    >>> bool(answer.best.expected_regret < 0.1)
-    True
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=12, rng=0)
+    >>> answer.best.theta.shape
+    (2,)
     """
 
     maximize: bool = True
@@ -139,6 +141,15 @@ class Best(CurveEstimand):
             ]
         return found
 
+    def column(self, names: Names, C: int) -> int:
+        known = names.with_f(C).f if C > 1 else names.f
+        for key in self.limits or ():
+            if isinstance(key, Estimand):
+                key.column(names, C)
+            elif key not in known and not is_whole(key, 0, C - 1):
+                raise ValueError(f"subject_to limits {shown(key)}, but the outputs of f are {list(known)}.")
+        return super().column(names, C)
+
     def require_dimension(self, p: int) -> None:
         if self.bounds is not None and len(self.bounds) != p:
             raise ValueError(f"bounds has {len(self.bounds)} rows, but theta has {p} coordinates: one row for each.")
@@ -167,8 +178,9 @@ class Best(CurveEstimand):
             (WantedBest.at(theta, quantity.family, np.maximum(gaps, 0.0)), c)
         ]
         wishes += self._of_limits(fit, theta, quantity, rng)
-        regret, spread = best.expected_regret, float(np.std(contest.mean))
-        return CurveFocus(self, c, best.value, regret, spread, wishes, best.feasible >= level)
+        prior = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, rng))
+        spread = float(np.std(np.reshape(fit._quiet.predict(prior), (len(prior), -1))[:, c]))
+        return CurveFocus(self, c, best.value, best.expected_regret, spread, wishes, best.feasible >= level)
 
     def _of_limits(
         self, fit: Fit, theta: Array, quantity: Quantity, rng: np.random.Generator, few: int = 8, points: int = 128
@@ -189,10 +201,11 @@ class Best(CurveEstimand):
         best = self.best(fit, c, prior, level)
         return best.value, *best.interval
 
-    def best(self, fit: Fit, c: int, prior: Measure, level: float) -> BestTheta:
-        """The best theta of a fit."""
+    def best(self, fit: Fit, c: int, prior: Measure, level: float, *, feasible: bool = True) -> BestTheta:
+        """The best theta of a fit. feasible : whether to raise if no theta satisfies the constraints."""
         contest = self._contest(fit, c, prior, level, 0, size=2000)
-        contest.require_feasible()
+        if feasible:
+            contest.require_feasible()
         return contest.best()
 
     def accuracy(self, size: str, level: float, of: str) -> str:
@@ -208,18 +221,21 @@ class Risk(CurveEstimand):
     in_tails: ClassVar[bool] = True
 
     @abstractmethod
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        """The number by a fit, and the posterior of I behind it, with draws at so many thetas."""
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        """The number by a fit, and the posterior of I behind it.
+
+        n : the number of thetas of Q, or fewest. drawn : of those at which I is drawn.
+        """
 
     @abstractmethod
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         """How the number moves with I at each theta (n,) of Q, which has this weight, up to a factor."""
 
     def estimate(self, fit: Fit, c: int, prior: Measure, level: float) -> tuple[float, float, float]:
-        return _ends(self.answer(fit, prior, None if fit.C is None else c, SUBSET)[0], level)
+        return _ends(self.answer(fit, prior, None if fit.C is None else c, NODES, SUBSET)[0], level)
 
     def focus(self, fit: Fit, c: int, quantity: Quantity, level: float, rng: np.random.Generator) -> CurveFocus:
-        found, posterior = self.answer(fit._quiet, quantity.prior, None if fit.C is None else c, DRAWN)
+        found, posterior = self.answer(fit._quiet, quantity.prior, None if fit.C is None else c, MEANS, DRAWN)
         estimate, low, high = _ends(found, level)
         nodes, tiny = posterior.nodes, np.finfo(float).tiny
         theta, paths = nodes.theta[nodes.subset], posterior.paths
@@ -243,8 +259,10 @@ class _Tail(Risk):
         super().__post_init__()
         object.__setattr__(self, "alpha", between_0_and_1(self.alpha, "alpha"))
 
-    def _risk(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[TailRisk, OuterPosterior]:
-        n = max(NODES, int(np.ceil(TAIL / (1 - self.alpha))))
+    def _risk(
+        self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int
+    ) -> tuple[TailRisk, OuterPosterior]:
+        n = max(n, int(np.ceil(TAIL / (1 - self.alpha))))
         return tail_risk(fit, prior, self.alpha, "upper", output, n=n, design="sobol", rng=0, drawn=drawn)
 
 
@@ -258,8 +276,8 @@ class ValueAtRisk(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), relative=0.1, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -267,8 +285,8 @@ class ValueAtRisk(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        return self._risk(fit, prior, output, drawn)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        return self._risk(fit, prior, output, n, drawn)
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         return np.asarray(np.exp(-0.5 * np.clip((mean - estimate) / std, -40, 40) ** 2) / std)
@@ -285,8 +303,8 @@ class ExpectedShortfall(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.99), relative=0.1, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.99), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -294,8 +312,8 @@ class ExpectedShortfall(_Tail):
 
     alpha: float = 0.995
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
-        found, posterior = self._risk(fit, prior, output, drawn)
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
+        found, posterior = self._risk(fit, prior, output, n, drawn)
         return found.tail, posterior
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
@@ -314,8 +332,8 @@ class ExpectedLoss(Risk):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.ExpectedLoss(), relative=0.05, budget=60, rng=0)
+    >>> problem = cbq.problems.get("linear", dim=2)
+    >>> answer = problem.solve(goal=cbq.ExpectedLoss(), budget=12, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -327,13 +345,13 @@ class ExpectedLoss(Risk):
         super().__post_init__()
         object.__setattr__(self, "threshold", number(self.threshold, "threshold"))
 
-    def answer(self, fit: Fit, prior: Measure, output: int | None, drawn: int) -> tuple[Answer, OuterPosterior]:
+    def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
         select = output_selector(fit, output)
 
         def functional(values: Array, weights: Array) -> Array:
             return np.asarray(np.maximum(select(values) - self.threshold, 0.0) @ weights)
 
-        posterior = OuterPosterior.at(fit, prior, n=NODES, design="sobol", rng=0)
+        posterior = OuterPosterior.at(fit, prior, n=n, design="sobol", rng=0)
         return posterior.answer(functional).at_least(0.0), posterior
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:

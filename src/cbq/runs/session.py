@@ -502,9 +502,8 @@ class Session:
                 focus = estimand.focus(free, c, self._quantity, goal.level, rng)
                 found = np.full((3, len(theta)), focus.estimate)
                 found[1:] += np.array([[-focus.accuracy], [focus.accuracy]])
-            elif (
-                isinstance(estimand, Pointwise) and estimand.of_outcome and not equal
-            ):  # a constant cannot be drawn; the round is not sound
+            # A constant cannot be drawn, and the round is not sound.
+            elif isinstance(estimand, Pointwise) and estimand.of_outcome and not equal:
                 focus = Focus.on(estimand, c, fit, theta, rng)
                 found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))

@@ -250,13 +250,13 @@ class MOBQFit(PooledFit):
             squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
 
-    def prior_std(self, g: int, k: int, need: Array | None = None) -> float:
+    def _prior_std(self, g: int, k: int, need: Array | None = None) -> float:
         """The standard deviation of f under the prior of process k of group g, for the output needed most."""
         outputs, amplitude = list(self.groups[g].outputs), self._parts[g][k].process.amplitude
         j = 0 if need is None else int(np.argmax(need[outputs]))
         return float(self._points.scale[outputs[j]] * np.sqrt(amplitude[j]))
 
-    def spread(self, need: Array | None = None) -> float:
+    def _spread(self, need: Array | None = None) -> float:
         """The standard deviation of the values of the output of f that is needed most, by `need` (C,)."""
         c = 0 if need is None else int(np.argmax(need))
         return float(np.std(self.samples.table[:, c]))

@@ -246,7 +246,7 @@ def choose_points(
         noise = 0.0 if fit is None else _noise(fit)
         kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
         wishes = wishes or [(wanted, need)]
-        units = [1.0 if fit is None else fit.spread(each) for _, each in wishes]
+        units = [1.0 if fit is None else fit._spread(each) for _, each in wishes]
         pairs = [(each, unit) for (each, _), unit in zip(wishes, units, strict=True)]
         rough = [_Score.of(each, kernel, points, u, noise, unit) for each, unit in pairs for kernel in kernels]
         fitted = [] if fit is None else list(_fitted_scores(fit, wishes, points, u))
@@ -307,7 +307,7 @@ def _fitted_scores(fit: MOBQFit, wishes: Sequence[Wish], points: Array, u: Array
         for g, (of_group, group) in enumerate(zip(of_groups, fit.groups, strict=True)):
             if of_group > 0:
                 for k, (weight, member) in enumerate(zip(group.chosen.weights, group.chosen.members, strict=True)):
-                    unit = fit.prior_std(g, k, need)
+                    unit = fit._prior_std(g, k, need)
                     yield _Score.of(wanted, member.kernel, points, u, member.noise, unit, of_group * weight)
 
 
