@@ -109,8 +109,8 @@ class Likelihood:
 
     def at(self, parameters: Array) -> tuple[float, Derivatives]:
         """The first of the three, and a function for the others, which take twice as many operations."""
-        A, noise, kernel = self.unpack(parameters)
-        prior, *of_prior = self._prior(parameters)
+        A, noise, kernel = parts = self.unpack(parameters)
+        prior, slope, curvature = self._prior(parameters)
         k = resident_gram(kernel, self.z)
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=SMALL_JITTER, overwrite=True)
@@ -118,23 +118,16 @@ class Likelihood:
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, lambda: (np.zeros(len(parameters)), np.eye(len(parameters)))
         value = 0.5 * float(process.energy[0] + process.logdet[0]) + prior
-        return value, lambda: self._derivatives(A, noise, kernel, *of_prior, k, f, process)
+        return value, lambda: self._derivatives(parts, (slope, curvature), k, f, process)
 
     def _derivatives(
-        self,
-        A: float,
-        noise: float,
-        kernel: Kernel,
-        slope: Array,
-        curvature: Array,
-        k: Any,
-        f: Factor,
-        process: Process,
+        self, parts: tuple[float, float, Kernel], of_prior: tuple[Array, Array], k: Any, f: Factor, process: Process
     ) -> tuple[Array, Array]:
         """The gradient (P,) and the information (P, P), from the Gram matrix k, the factor and the process.
 
-        slope, curvature: (P,), of minus the log prior.
+        parts: of `unpack`. of_prior: the gradient (P,) and the curvature (P,) of minus the log prior.
         """
+        (A, noise, kernel), (slope, curvature) = parts, of_prior
         P, n_free = len(slope), int(np.count_nonzero(self.free))
         Q, a = process.inverse(), process.a[:, 0]
         trace = float(Q.trace())

@@ -139,7 +139,7 @@ class CBQ(Estimator[CBQFit]):
         require_several_values(samples)
         self._refuse(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)
-        with blas_threads(int(max(samples.T, np.max(samples.counts)))):  # once, rather than for each small matrix
+        with blas_threads(max(samples.T, int(np.max(samples.counts)))):  # once, rather than for each small matrix
             return self._fitted(samples, pool)
 
     def _fitted(self, samples: Samples, pool: Executor | None) -> CBQFit:
