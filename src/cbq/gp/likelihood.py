@@ -109,20 +109,26 @@ class Likelihood:
 
     def at(self, parameters: Array) -> tuple[float, Derivatives]:
         """The first of the three, and a function for the others, which take twice as many operations."""
-        A, noise, kernel = self.unpack(parameters)
+        A, noise, kernel = parts = self.unpack(parameters)
+        prior, slope, curvature = self._prior(parameters)
         k = resident_gram(kernel, self.z)
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=SMALL_JITTER, overwrite=True)
             process = Process(f, self.y[:, None], self.H)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, lambda: (np.zeros(len(parameters)), np.eye(len(parameters)))
-        value = 0.5 * float(process.energy[0] + process.logdet[0]) + self._prior(parameters)[0]
-        return value, lambda: self._derivatives(parameters, k, f, process)
+        value = 0.5 * float(process.energy[0] + process.logdet[0]) + prior
+        return value, lambda: self._derivatives(parts, (slope, curvature), k, f, process)
 
-    def _derivatives(self, parameters: Array, k: Any, f: Factor, process: Process) -> tuple[Array, Array]:
-        """The gradient (P,) and the information (P, P), from the Gram matrix k, the factor and the process."""
-        A, noise, kernel = self.unpack(parameters)
-        P, n_free = len(parameters), int(np.count_nonzero(self.free))
+    def _derivatives(
+        self, parts: tuple[float, float, Kernel], of_prior: tuple[Array, Array], k: Any, f: Factor, process: Process
+    ) -> tuple[Array, Array]:
+        """The gradient (P,) and the information (P, P), from the Gram matrix k, the factor and the process.
+
+        parts: of `unpack`. of_prior: the gradient (P,) and the curvature (P,) of minus the log prior.
+        """
+        (A, noise, kernel), (slope, curvature) = parts, of_prior
+        P, n_free = len(slope), int(np.count_nonzero(self.free))
         Q, a = process.inverse(), process.a[:, 0]
         trace = float(Q.trace())
         # for each parameter: tr(Q dK) and dK a
@@ -139,7 +145,6 @@ class Likelihood:
             traces[-n_free:] = A * on_host(slopes.reshape(len(slopes), -1) @ Q.ravel())[self.free]
             pushed[-n_free:] = A * on_host(slopes @ there)[self.free]
         information = on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
-        _, slope, curvature = self._prior(parameters)
         return 0.5 * (traces - pushed @ a) + slope, information + np.diag(curvature)
 
     def _prior(self, parameters: Array) -> tuple[float, Array, Array]:

@@ -71,10 +71,10 @@ class Process:
         parts = (values, self.H) if self.mu is None else (values, self.mu.swapaxes(-1, -2), self.H)
         lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
         columns = np.empty((*lead, len(self.H), sum(part.shape[-1] for part in parts)))
-        start = 0
+        stop = 0
         for part in parts:
-            stop = start + part.shape[-1]
-            columns[..., start:stop], start = part, stop
+            start, stop = stop, stop + part.shape[-1]
+            columns[..., start:stop] = part
         return columns
 
     def _projected(self, half: Array) -> tuple[Array, Array]:

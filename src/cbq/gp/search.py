@@ -87,7 +87,7 @@ def descend(objective: Callable[[float], float], start: float, step: float, *, l
     for move in (step, -step):
         while (trial := objective(at + move)) < (1.0 - least) * best:
             at, best = at + move, trial
-        if at != start:  # values on the other side are known to be larger
+        if at != start:  # a step back leads to a value that is known to be larger
             break
     return at
 

@@ -201,6 +201,10 @@ class Radial(Kernel):
     def log_lengthscales(self) -> Array:
         return np.log(np.atleast_1d(self.known_lengthscale))
 
+    @property
+    def n_lengthscales(self) -> int:  # often, and without logarithms
+        return int(np.atleast_1d(self.known_lengthscale).shape[-1])
+
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Self:
         v = finite(values, "log_lengthscales")
         if v.ndim == 0 or v.shape[-1] != self.n_lengthscales:
