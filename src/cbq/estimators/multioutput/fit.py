@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from cbq.common import Array, Integers
-from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points
@@ -133,10 +132,10 @@ class _Part:
         """With the rule for these measures, given as `together` returns them."""
         try:
             return cls(kernel, process, line_for(kernel, measures, x=process.nodes[:, : measures[0].dim]))
-        except NoEmbedding as error:
-            raise NoEmbedding(
+        except (TypeError, ValueError) as error:  # no embedding, or no logarithm of x
+            raise ValueError(
                 f"the kernel of x of this fit, {kernel.on_x!r}, has no embedding under {measures[0]!r}: fit again with "
-                f"another one, such as cbq.MOBQ(kernel_x=cbq.kernels.RBF())."
+                f"another one, such as cbq.MOBQ(kernel_x=cbq.kernels.RBF()). {error}"
             ) from error
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
