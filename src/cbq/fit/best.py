@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from cbq.common import (
     Array,
@@ -240,6 +239,8 @@ def _gathered(
     Draws are made at the most promising candidates, half as many as `spread`; as many others come with them, since a
     draw may have its optimum elsewhere.
     """
+    from scipy.stats import qmc  # slow to import
+
     low, high = ends
     p, kept = len(low), spread // 2
     everywhere = qmc.Sobol(p, rng=rng).random(spread)
