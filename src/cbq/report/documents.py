@@ -92,11 +92,9 @@ class Word(Writer):
             section.left_margin = section.right_margin = Inches(1)
 
     def heading(self, text: str, level: int) -> None:
-        """See `Writer`."""
         self._document.add_heading(text, level)
 
     def paragraph(self, text: str, kind: str) -> None:
-        """See `Writer`."""
         from docx.shared import RGBColor
 
         added = self._document.add_paragraph(style="List Bullet" if kind == "item" else None)
@@ -108,7 +106,6 @@ class Word(Writer):
             run.font.color.rgb = RGBColor(*COLOURS[kind])
 
     def table(self, block: Block) -> None:
-        """See `Writer`."""
         from docx.enum.text import WD_ALIGN_PARAGRAPH
 
         style = "Light List" if block.kind == "table" else "Table Grid"
@@ -123,11 +120,9 @@ class Word(Writer):
         self._document.add_paragraph()
 
     def image(self, png: bytes) -> None:
-        """See `Writer`."""
         self._document.add_picture(io.BytesIO(png), width=self._inches(WIDTH))
 
     def save(self, path: str) -> None:
-        """See `Writer`."""
         self._document.save(path)
 
 
@@ -152,12 +147,10 @@ class Pdf(Writer):
         self._pdf.ln(1.5)
 
     def heading(self, text: str, level: int) -> None:
-        """See `Writer`."""
         self._pdf.ln((0, 4, 1)[level])
         self._write(text, (18, 13, 10.5)[level], "B")
 
     def paragraph(self, text: str, kind: str) -> None:
-        """See `Writer`."""
         self._pdf.set_text_color(*COLOURS.get(kind, (0, 0, 0)))
         small = kind in ("caption", "code")
         self._write(
@@ -169,7 +162,6 @@ class Pdf(Writer):
         self._pdf.set_text_color(0, 0, 0)
 
     def table(self, block: Block) -> None:
-        """See `Writer`."""
         from fpdf.enums import TableBordersLayout
         from fpdf.fonts import FontFace
 
@@ -187,12 +179,10 @@ class Pdf(Writer):
         self._pdf.ln(3)
 
     def image(self, png: bytes) -> None:
-        """See `Writer`."""
         self._pdf.image(io.BytesIO(png), w=self._pdf.epw)
         self._pdf.ln(2)
 
     def save(self, path: str) -> None:
-        """See `Writer`."""
         self._pdf.output(path)
 
 
