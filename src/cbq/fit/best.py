@@ -31,7 +31,8 @@ from cbq.common import (
     shown,
 )
 from cbq.fit.findings import warn_of
-from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
+from cbq.fit.theta_grids import observed_range, prior_range
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Empirical, Measure
 from cbq.measures.points import sobol
 from cbq.report import ArrayTable

@@ -15,7 +15,8 @@ from cbq.fit.answer_grid import AnswerGrid, as_columns
 from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import FEW, Fit
 from cbq.fit.naming import expectation_labels, slope_names, theta_labels
-from cbq.fit.theta_grids import mesh, regular_grid, theta_prior, theta_range
+from cbq.fit.theta_grids import mesh, regular_grid, theta_range
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Measure
 from cbq.plotting import (
     INK,

@@ -19,7 +19,7 @@ from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diag
 from cbq.fit.figures import slope_panels
 from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
-from cbq.fit.theta_grids import theta_prior
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Measure
 from cbq.plotting import INK, ORANGE, Axis, Dots, Panel, Rule, plain, series
 from cbq.report import (
