@@ -16,8 +16,6 @@ from cbq.common import (
     Immutable,
     Progress,
     RNGLike,
-    as_executor,
-    as_progress,
     called,
     file_name,
     finite,
@@ -297,18 +295,7 @@ class Problem(Immutable):
         self._require_integrand()
         if start is not None and not isinstance(start, Samples):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
-        workers = as_executor(executor)
-        options = RunOptions(
-            workers,
-            whole(batch, "batch", 1),
-            None if in_flight is None else whole(in_flight, "in_flight", 1),
-            None if checkpoint is None else file_name(checkpoint, "checkpoint"),
-            as_progress(progress),
-            one_of(on_error, OnError, "on_error"),
-            one_of(on_change, OnChange, "on_change"),
-            whole(retries, "retries"),
-            _time_limit(timeout, workers),
-        )
+        options = RunOptions(executor, batch, in_flight, checkpoint, progress, on_error, on_change, retries, timeout)
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
         if N is None:
@@ -400,18 +387,7 @@ class Problem(Immutable):
         True
         """
         wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
-        workers = as_executor(executor)
-        options = RunOptions(
-            workers,
-            1,
-            None if in_flight is None else whole(in_flight, "in_flight", 1),
-            None,
-            as_progress(progress),
-            one_of(on_error, OnError, "on_error"),
-            one_of(on_change, OnChange, "on_change"),
-            whole(retries, "retries"),
-            _time_limit(timeout, workers),
-        )
+        options = RunOptions(executor, 1, in_flight, None, progress, on_error, on_change, retries, timeout)
         size = None if batch is None else whole(batch, "batch", 1)
         entropy = run_entropy(rng)
         evaluator = self._evaluator(entropy)
@@ -557,17 +533,6 @@ def _check_design(design: Any, scramble: Any) -> None:
         )
     if one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
         raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
-
-
-def _time_limit(timeout: Any, executor: Any) -> float | None:
-    """The argument `timeout` of `collect`, checked."""
-    if timeout is None:
-        return None
-    if not is_number(timeout) or timeout <= 0:
-        raise ValueError(f"timeout must be a number of seconds above 0, but it is {shown(timeout)}.")
-    if not isinstance(executor, int):
-        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
-    return float(timeout)
 
 
 def _counts(N: Any, T: int) -> list[int]:
