@@ -29,19 +29,19 @@ class Explained(options.Computing):
         metavar="FILE",
     )
     theta: list[str] | None = options.setting(
-        "Of a fit: take x alone as random, at this theta. Repeat it for others.",
+        "For a fit, take x alone as random, at this theta. Repeat it for others.",
         "--theta",
         metavar="THETA",
         shown="theta and x together",
     )
     problem: str | None = options.setting(
-        "Of a fit: name its problem, or path/to/file.py:attribute.",
+        "For a fit, name its problem, or path/to/file.py:attribute.",
         "--problem",
         metavar="PROBLEM",
         shown="from run.json beside FILE",
     )
     option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
-    outputs: str | None = options.setting("Of a table: name the columns of outputs, y1, y2.", metavar="NAMES")
+    outputs: str | None = options.setting("For a table, name the columns of outputs: y1, y2.", metavar="NAMES")
     group: list[str] | None = options.setting(
         'Take inputs together, "costs: c1, c2". Repeat it for other groups.', "--group", metavar="GROUP"
     )
