@@ -253,7 +253,7 @@ class Studied(Beside):
         "or risk (binomial), rate (poisson), or hazard (survival).",
         metavar="NAME",
     )
-    arms: int | None = options.whole("In a study of your own, count the participants of this many groups of n.", shown="1")
+    arms: int | None = options.whole("In your own study, count the participants of this many groups of n.", shown="1")
     lost: str = options.setting("Lose this share of all participants, who cost as much.", default="0", metavar="SHARE")
     cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
     fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
