@@ -220,7 +220,7 @@ class Accuracy:
     budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
 
     def goal(self, remembered: Mapping[str, Any]) -> Goal:
-        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones, as does what is wanted."""
+        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones; so does a new estimand."""
         others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
         given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
         if not all(width is None for width in (self.tolerance, self.rtol, self.relative)):

@@ -55,7 +55,7 @@ class Explained(options.Computing):
     )
 
     def check(self) -> None:
-        """Raise if options do not go together, or results would overwrite what is read."""
+        """Raise if options do not go together, or results would overwrite the source."""
         options.check(self.level, None if self.out is None else self.out.absolute().parent, self.engine)
         others = {"--theta": self.theta, "--problem": self.problem, "--option": self.option}
         wrong = ["--outputs"] * bool(self.outputs) if self.is_fit else [name for name, value in others.items() if value]
