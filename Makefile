@@ -18,6 +18,8 @@ MEASURED := imports linalg accuracy ablation choice calibration speed collect ne
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
+EXTRAS := cli,documents,frame,plot,sklearn,tables
+TESTING := pytest pytest-xdist mpmath nbclient ipykernel pyyaml
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
 .PHONY: demo reproduce test test-all test-minimal test-oldest test-upstream package lint docs bench clean
@@ -45,17 +47,18 @@ test-minimal:
 	$(FRESH) pytest tests/test_minimal.py
 
 # The oldest versions that pyproject.toml allows, of the library and of its extras; run it with the oldest Python.
+# What they deprecate among each other is no concern of cbq.
 test-oldest:
 	$(PYTHON) -m venv --clear $(OTHER)
 	$(PYTHON) .ci/floors.py > $(OTHER)/floors.txt
-	$(FRESH) pip install --quiet --constraint $(OTHER)/floors.txt ".[cli,documents,frame,plot,sklearn,tables]" pytest
-	$(FRESH) pytest -m "not slow"
+	$(FRESH) pip install --quiet --constraint $(OTHER)/floors.txt ".[$(EXTRAS)]" $(TESTING)
+	$(FRESH) pytest $(SPREAD) -m "not slow" -W ignore::DeprecationWarning
 
 # The newest versions, also those that are not released yet.
 test-upstream:
 	$(PYTHON) -m venv --clear $(OTHER)
-	$(FRESH) pip install --quiet --pre --upgrade ".[cli,documents,frame,plot,sklearn,tables]" pytest
-	$(FRESH) pytest -m "not slow"
+	$(FRESH) pip install --quiet --pre --upgrade ".[$(EXTRAS)]" $(TESTING)
+	$(FRESH) pytest $(SPREAD) -m "not slow"
 
 # What is released, checked, and the wheel installed in an empty environment.
 package:

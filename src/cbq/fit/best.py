@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from cbq.common import (
     Array,
@@ -240,9 +239,11 @@ def _gathered(
     Draws are made at the most promising candidates, half as many as `spread`; as many others come with them, since a
     draw may have its optimum elsewhere.
     """
+    from scipy.stats.qmc import Sobol  # slow to import
+
     low, high = ends
     p, kept = len(low), spread // 2
-    everywhere = qmc.Sobol(p, rng=rng).random(spread)
+    everywhere = Sobol(p, rng=rng).random(spread)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
     candidates, means, uppers, sure = np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0)
