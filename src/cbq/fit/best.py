@@ -372,7 +372,7 @@ class Limits:
         """Whether draws (S, M, C) of I at thetas (M, p) keep the constraints: (S, M)."""
         found = np.all((draws >= self.low) & (draws <= self.high), axis=-1)
         for each, least, largest in self.of_outcome:
-            # One number for all thetas: what is not known of f moves the property the same way at neighbours.
+            # One number for all thetas: the uncertainty of f moves the property the same way at neighbours.
             sure, drawn = self._sure(each, least, largest, fit, theta, level), rng.random((len(draws), 1))
             found &= drawn < sure
         if self.allowed is not None:
