@@ -74,6 +74,8 @@ class Bar:
         return f"{self.name} [{'#' * full}{'.' * (WIDTH - full)}] {self._counts}"
 
     def _repr_html_(self) -> str:
+        if self.done >= self.total:
+            return ""  # a finished bar disappears: a notebook that is read later shows results alone
         style = "width: 20em; vertical-align: middle"
         drawn = f'<progress value="{self.done}" max="{self.total}" style="{style}"></progress>'
         return f"<div>{escape(self.name)} {drawn} {self._counts}</div>"

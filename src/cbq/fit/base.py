@@ -838,8 +838,8 @@ class Fit(Immutable, ABC):
         """Results of all outputs, with their axis last, or without it where f has none."""
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
-    def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta, self.names, "this fit"), "theta")
+    def _thetas(self, theta: npt.ArrayLike, name: str = "theta") -> Array:
+        return squarable(thetas_in(theta, self.names, "this fit", name), name)
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file

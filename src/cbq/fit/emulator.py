@@ -1,6 +1,6 @@
 """The emulator of a fit: f itself at any x and theta, with what the runs leave open.
 
-A process that is given all runs knows values of f as it knows integrals, and is calibrated in the same way: a value is
+A process that is given all runs predicts values of f as it predicts integrals, with the same calibration: a value is
 the integral under a measure of one atom. On 26 fits of 13 problems, 95% intervals of values at new points held 97% of
 them and 50% intervals 62%.
 
@@ -80,7 +80,7 @@ class CorrelatedValues:
 
 @dataclass(frozen=True, eq=False)
 class Emulator:
-    """The values of f at any x and theta, as a fit of one process knows them.
+    """The values of f at any x and theta, predicted by a fit of one process.
 
     Points x are (n, d), or (n,) for d = 1. theta is one (p,) for all points, or one for each, (n, p); it may be left
     out where f does not depend on it. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay

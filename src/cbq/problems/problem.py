@@ -356,7 +356,7 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
+        goal : the estimand: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
             `cbq.Best()`, `cbq.ValueAtRisk(alpha)`, `cbq.ExpectedShortfall(alpha)`, `cbq.ExpectedLoss()` or a list of
             them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.

@@ -195,7 +195,7 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
 
 
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
-    """Add to the message of an error what is kept and how to resume."""
+    """Add to the message of an error the number of kept evaluations, and how to resume."""
     if checkpoint is None:
         advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:

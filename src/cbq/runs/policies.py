@@ -143,7 +143,7 @@ class OneProcess(Policy):
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
         M = max(options.candidates, 2 * n)  # a candidate is chosen once
         u = sobol(M, p + quantity.d, rng)
-        if fit is not None and not fit.is_learnt:  # what it says of a best theta or of a tail is a guess
+        if fit is not None and not fit.is_learnt:  # its best theta and its tail are guesses
             foci = [(None if isinstance(focus, CurveFocus) else focus, c) for focus, c in foci]
         first_and_wide = (self._wide or self._tails) and not foci
         if first_and_wide:

@@ -1,4 +1,4 @@
-"""What goes into stage 1, samples as regular arrays, and what it hands on, the integrals at the observed thetas.
+"""What goes into stage 1, samples as regular arrays, and its result, the integrals at the observed thetas.
 
 Blocks are thetas with equally many points, in the coordinates that a kernel acts on.
 """
