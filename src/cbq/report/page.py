@@ -86,10 +86,8 @@ def code(text: str, label: str) -> Fragment:
 
 def bullets(items: Iterable[str]) -> Fragment:
     """A list."""
-    texts = list(items)
-    return Fragment(
-        f"<ul>{''.join(f'<li>{words(each)}</li>' for each in texts)}</ul>", *(Block("item", t) for t in texts)
-    )
+    blocks = [Block("item", item) for item in items]
+    return Fragment(f"<ul>{''.join(f'<li>{words(each.text)}</li>' for each in blocks)}</ul>", *blocks)
 
 
 def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Fragment:
