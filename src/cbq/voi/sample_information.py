@@ -284,7 +284,7 @@ def _rows(
     for j, value in enumerate(found.sizes):
         for k in range(len(known.prices)):
             moved = ["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k)
-            doubts = [*notes_on_regression(value, k), *notes_on_rows(n, duplicates, False)]
+            doubts = [*notes_on_regression(value, k, known.matters(j, k)), *notes_on_rows(n, duplicates, False)]
             row = EvsiRow(
                 pars=learned.label,
                 size=sizes[j],
