@@ -242,7 +242,7 @@ def evppi(
     if n is not None or design is not None:
         raise TypeError("n and design are for a fit, but outputs is a table of draws: leave them out.")
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay})
+    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
     input_table = ColumnTable.of(inputs, "inputs")
     check_same_rows(described.table, input_table)
     values, decisions, unit = scale_net_benefits(described.values, described.decisions)

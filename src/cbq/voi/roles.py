@@ -153,7 +153,7 @@ def select_inputs(
         try:
             values = read(name)
         except (ValueError, TypeError):
-            left[name] = "without a number or a word in each row"
+            left[name] = "has gaps, or words between numbers"
             continue
         if numbers_rows(name, values):
             left[name] = "numbers or labels the rows"
