@@ -53,6 +53,7 @@ from cbq.common.checks import (
     shown_seed,
     text,
     whole,
+    without_addresses,
 )
 from cbq.common.frames import data_frame, frame_like, gathered
 from cbq.common.futures import CallResult, Calls, Executor, RemoteTraceback

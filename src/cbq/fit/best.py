@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from cbq.common import (
     Array,
@@ -34,6 +33,7 @@ from cbq.common import (
 from cbq.fit.findings import warn_of
 from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
 from cbq.measures import Empirical, Measure
+from cbq.measures.points import sobol
 from cbq.report import ArrayTable
 from cbq.samples import Names, by_theta
 
@@ -242,7 +242,7 @@ def _gathered(
     """
     low, high = ends
     p, kept = len(low), spread // 2
-    everywhere = qmc.Sobol(p, rng=rng).random(spread)
+    everywhere = sobol(spread, p, rng)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
     candidates, means, uppers, sure = np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0)
