@@ -250,7 +250,7 @@ def study_page(
         "serve, less its cost: the best size has the largest ENBS, and a study is worth its cost if that is above 0."
     )
     method = (
-        "The results of the study depend on the net benefits through its inputs alone. The net benefits are regressed "
+        "Given its inputs, the results of the study do not depend on the net benefits. The net benefits are regressed "
         "by a Gaussian process on the input, from which the value of all results follows, or on the simulated summary "
         "of the study, with the same participants in studies of all sizes. Intervals cover the uncertainty of the "
         "regression and of the draws. Estimates are moved, as little as possible, so that they grow with the size and "

@@ -122,9 +122,10 @@ class EnbsTable(PricedTable, Drawn):
         none = 1.0 - sum(each.best for each in self.at(price))
         if row.enbs <= 0:
             return f"{at}no size is worth its cost (probability {percent(none)})"
+        several = f" ({row.participants:g} participants)" * (row.participants != row.size)
         return (
-            f"{at}the best size is {row.size}, with probability {percent(row.best)} among these, and worth its cost "
-            f"with probability {percent(row.worthwhile)}{self._beyond(row)}"
+            f"{at}the best size is {row.size}{several}, with probability {percent(row.best)} among these, and "
+            f"worth its cost with probability {percent(row.worthwhile)}{self._beyond(row)}"
         )
 
     def _beyond(self, best: EnbsRow) -> str:
