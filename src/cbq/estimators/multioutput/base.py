@@ -13,7 +13,7 @@ import numpy as np
 
 from cbq.common import Array, Integers, evenly
 from cbq.embeddings.many import together
-from cbq.estimators.baselines.averages import Averages, averages
+from cbq.estimators.monte_carlo import Averages, averages
 from cbq.estimators.multioutput.candidates import refuse_theta
 from cbq.fit import (
     Diagnostic,
