@@ -70,7 +70,7 @@ class Marginals:
 
     def variance(self, _: Array) -> Array:
         """The variance (1,) of F."""
-        centre = self.mean @ self.weights  # squares of values far from zero would cancel
+        centre = float(self.mean @ self.weights)  # squares of values far from zero would cancel
         first, second = _moments(self.mean - centre, self.std, self.low - centre, self.high - centre)
         return np.atleast_1d(np.maximum(second @ self.weights - (first @ self.weights) ** 2, 0.0))
 
