@@ -101,10 +101,10 @@ bench-outcome-speed: $(BENCH)
 
 # The tables of others beside ours. A finished row is kept in PUBLISHED and is not run again. `published-NAME` runs one.
 published: $(TABLES:%=published-%)
-	$(PEERS)/bin/python benchmarks/published/page.py --rows $(PUBLISHED)
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/page.py --rows $(PUBLISHED)
 
 published-%: $(PEERS)/.ready
-	$(PEERS)/bin/python benchmarks/published/$*.py --out $(PUBLISHED)
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/$*.py --out $(PUBLISHED)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick published
@@ -130,5 +130,5 @@ $(BENCH): $(READY)
 # Other packages have an environment of their own, with the NumPy that ProbNum needs.
 $(PEERS)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --editable ".[plot,sklearn]" "numpy<2" "scipy<1.16" probnum smt botorch
+	$(PEERS)/$(SCRIPTS)/python -m pip install --quiet --editable ".[plot,sklearn]" "numpy<2" "scipy<1.16" probnum smt botorch
 	@touch $@

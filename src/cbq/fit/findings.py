@@ -38,6 +38,7 @@ KINDS = {
     "chosen points": "Use cbq.MOBQ(), which learns f from all points, or cbq.CBQ() with several points at each theta.",
     "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
+    "reach": "Make runs where fit.suggest(n) of this fit places them, or ask for measures that the runs cover.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "kernel": "Pass a kernel on coordinates of one scale, such as cbq.kernels.Warped(kernel, 'whiten').",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
