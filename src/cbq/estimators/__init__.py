@@ -11,6 +11,7 @@ from cbq.estimators.conditional.fit import best_thetas
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.estimators.multioutput import MOBQ, KroneckerFit, LatentBQ, LatentBQFit, MOBQFit
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
+from cbq.estimators.multioutput.fit import PointsGroup
 from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,

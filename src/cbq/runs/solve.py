@@ -12,16 +12,24 @@ from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asynchronous import NextRuns
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
+from cbq.runs.overhead import Overhead
 from cbq.runs.policies import dependence_on_theta
 from cbq.runs.scheduling import Scheduler, ThisProcess
 from cbq.runs.session import Session
 
 
-def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
+def solve(
+    session: Session,
+    evaluator: Evaluator,
+    options: RunOptions,
+    name: str,
+    batch: int | None,
+    overhead: Overhead | None = None,
+) -> AdaptiveAnswer:
     """Make runs until the goal is reached or the budget spent, and return the answer.
 
     batch: number of runs chosen at a time. By default, several workers get a run whenever one of them is free, and one
-    gets `Session.batch_size`.
+    gets `Session.batch_size`. overhead: the limit of the own time, without `batch`.
     """
     with (
         closing(workers_for(evaluator, options)) as workers,
@@ -30,7 +38,7 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
         session._resume(options.on_change, workers, evaluator)
         if options.on_error == "raise":
             session.forget_failures()
-        run = _Run(session, workers, options, report, batch)
+        run = _Run(session, workers, options, report, batch, overhead)
         try:
             _require_independence(session)
             while len(session.pending) or not session.is_over:
@@ -51,6 +59,7 @@ class _Run:
     options: RunOptions
     report: Report
     batch: int | None
+    overhead: Overhead | None
 
     def advance(self) -> None:
         """Make the pending runs, and further ones: a batch, or until the session is over."""
@@ -65,6 +74,8 @@ class _Run:
 
     def _ask(self) -> None:
         session = self.session
+        if self.batch is None and self.overhead is not None:
+            session.keep_pace(self.overhead)
         size = session.batch_size(self.workers.n_workers) if self.batch is None else self.batch
         session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
 
@@ -82,7 +93,13 @@ class _Run:
 
     def _keep_busy(self, scheduler: Scheduler) -> None:
         skip = self.options.on_error == "skip"
-        runs = NextRuns(self.session, self._n_workers, lambda: _evidence(self.session) is None, skip_failures=skip)
+        runs = NextRuns(
+            self.session,
+            self._n_workers,
+            lambda: _evidence(self.session) is None,
+            skip_failures=skip,
+            overhead=self.overhead,
+        )
 
         def on_finished(results: Sequence[BatchResult]) -> None:
             runs.note(results)
