@@ -4,8 +4,8 @@ By default a batch is an eighth of the runs so far. Where fits and choices that 
 batches are larger; in the end, all further runs are one batch of Sobol points, which cost nothing to choose.
 
 Times differ from call to call, and a choice that follows them cannot be repeated. Therefore the only decision that
-follows them is coarse, one of a few shares; it changes where the limit is missed, never back, and a checkpoint has it.
-Where the limit is not near, nothing depends on times.
+follows them is coarse, one of a few shares. It stays while the limit holds, a smaller batch needs a margin, and a
+checkpoint has it. Where the limit is not near, nothing depends on times.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 from cbq.common import check_fields, is_number
 
-SHARES = (8, 4, 2, 1)  # a batch is the runs so far over one of them
+SHARES = (8, 6, 4, 3, 2, 1)  # a batch is the runs so far over one of them
 
 
 @dataclass(frozen=True)
 class Overhead:
     """The limit of the own time: `free` seconds, and `ratio` times the time of f.
 
-    margin: of the limit, which a new share must keep, so that small errors of the forecast change no further decision.
+    margin: of the limit, which a larger share must keep, so that small errors of the forecast do not change it again.
     ahead: where a goal may end the run early, runs to look ahead, in multiples of the runs so far.
     """
 
@@ -70,19 +70,18 @@ class Spent:
         if len(self.rounds) < 2 or runs >= until:
             return self.share
         unit = min(seconds / _growth(n) for n, seconds in self.rounds)
-        for share in (self.share, *(each for each in SHARES if each < self.share)):
-            margin = 1.0 if share == self.share else limit.margin
-            if share and all(
-                self.seconds + own <= margin * (limit.free + limit.ratio * per_run * n)
-                for n, own in _forecast(runs, until, share, unit)
-            ):
-                return share
-        return 0
+
+        def keeps(share: int) -> bool:
+            margin = limit.margin if share > self.share else 1.0
+            forecast = _forecast(runs, until, share, unit)
+            return all(self.seconds + own <= margin * (limit.free + limit.ratio * per_run * n) for n, own in forecast)
+
+        return next(filter(keeps, SHARES), 0)
 
 
 def _growth(runs: int) -> float:
     """The time of a round, in units of one with few runs: measured at 30 to 1000 runs, and cubic beyond."""
-    return 1.0 + runs / 200 + (runs / 1000) ** 3
+    return float(1.0 + (runs / 350) ** 1.5 + (runs / 1500) ** 3)
 
 
 def _forecast(runs: int, until: int, share: int, unit: float) -> Sequence[tuple[int, float]]:

@@ -294,6 +294,11 @@ class Session:
         return len(self._values) + len(self._failures)
 
     @property
+    def n_rounds(self) -> int:
+        """The number of rounds at which runs were asked for."""
+        return len(self._rounds)
+
+    @property
     def rounds(self) -> tuple[Round, ...]:
         """The rounds at which runs were asked for, and the present one if there are enough new runs."""
         estimate = self._estimate() if self._is_round else None
