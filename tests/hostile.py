@@ -486,6 +486,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "Product.u": lambda: np.array([[0.25, 0.5]]),
     "upper": lambda: 1.0,
     "values": lambda: [0.0],
+    "vary.values": lambda: [0.5, 1.0],
+    "vary.family": lambda: lambda theta, scale: measures.Gaussian(theta, std=scale),
     "averages.values": lambda: np.ones(48),
     "XThetaKernel.values": lambda: [0.0, 0.0],
     "SumKernel.values": lambda: [0.0, 0.0],
@@ -624,6 +626,11 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
+    *(
+        f"{name}Fit.{method}"  # these have no model of f
+        for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")
+        for method in ("under", "vary")
+    ),
     *(
         f"{name}Fit.outcome"
         for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")

@@ -59,6 +59,7 @@ from cbq.runs import (
     collect_samples,
     rng_parameter,
 )
+from cbq.runs.overhead import Overhead
 from cbq.runs.solve import solve
 from cbq.samples import Cost, Family, Names, Samples, as_bounds, measures_at, named_row, shown_bounds, thetas_in
 
@@ -343,6 +344,7 @@ class Problem(Immutable):
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
         cost: Cost | Measured | None = None,
+        overhead: float | None = 1.0,
         on_error: OnError = "raise",
         on_change: OnChange = "raise",
         retries: int = 2,
@@ -378,6 +380,8 @@ class Problem(Immutable):
         cost : the cost of a run, a function of theta (p,) and x (d,), in any unit; runs are chosen by gain per cost.
             "measured": predicted from the seconds of runs nearby, which makes the choice of runs irreproducible. By
             default, all runs cost the same.
+        overhead : the largest time for choosing runs, in units of the time of f, beyond 10 s. Where it would take
+            longer, more runs are chosen together; None: no limit.
 
         Examples
         --------
@@ -389,10 +393,13 @@ class Problem(Immutable):
         wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
         options = RunOptions(executor, 1, in_flight, None, progress, on_error, on_change, retries, timeout)
         size = None if batch is None else whole(batch, "batch", 1)
+        if overhead is not None and not is_number(overhead, 0.0):
+            raise ValueError(f"overhead must be a number, zero or more, or None, but it is {shown(overhead)}.")
+        limit = None if overhead is None else Overhead(float(overhead))
         entropy = run_entropy(rng)
         evaluator = self._evaluator(entropy)
         with self._session(wanted, entropy, start, cost, checkpoint) as session:
-            return solve(session, evaluator, options, self.name, size)
+            return solve(session, evaluator, options, self.name, size, limit)
 
     def session(
         self,

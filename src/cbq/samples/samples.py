@@ -577,6 +577,11 @@ class Samples(Immutable):
         """
         return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
 
+    def _under(self, family: Any) -> Samples:
+        """The same points and values with other measures, of which they are no draws: they count as chosen."""
+        conditional = ConditionalMeasure.of(family, self.theta, self.d, "family")
+        return self._replaced(conditional=conditional, design="adaptive", log_weights=None, _proposal=None)
+
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples with these failures."""
         return self._replaced(failures=failures)

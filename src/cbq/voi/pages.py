@@ -46,7 +46,7 @@ from cbq.voi.figures import (
     tornado_figure,
     values_figure,
 )
-from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
+from cbq.voi.information import NEXT_TO_NOTHING, EvppiRow, EvppiTable, inputs_of
 from cbq.voi.money import money, nearest_price, unit
 from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
@@ -57,7 +57,6 @@ from cbq.voi.tornado import TornadoTable
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
 MOST_NAMED = 6  # sets that a notice names
-NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
 READER, PRICES = "reading", "prices"  # sliders
 GOOD = "Nothing in the regressions makes the intervals doubtful."
 EXAMPLES = {
@@ -93,16 +92,25 @@ def _interval(low: float, value: float, high: float, currency: str = "") -> str:
     return f"{before}{resolved(value, half)} ({resolved(low, half)} to {resolved(high, half)})"
 
 
-def _remarked(rows: Iterable[Any], who: Callable[[Any], str]) -> Fragment:
-    """The notes of rows, each once with the names of those it is about: warnings first, then remarks."""
-    about: dict[tuple[bool, str], dict[str, None]] = {}
+def _remarked(rows: Sequence[Any], who: Callable[[Any], str]) -> Fragment:
+    """The notes of rows, each once with the names and the prices of those it is about: warnings first, then remarks."""
+    every, about = {row.willingness_to_pay for row in rows}, dict[tuple[bool, str], list[Any]]()
     for row in rows:
         if row.note:
-            about.setdefault((row.doubtful, row.note), {})[who(row)] = None
+            about.setdefault((row.doubtful, row.note), []).append(row)
     boxes = [] if any(doubtful for doubtful, _ in about) else [notice("good", "No warnings.", GOOD)]
-    for (doubtful, note), names in sorted(about.items(), key=lambda each: not each[0][0]):
-        boxes.append(notice("warning" if doubtful else "remark", f"{listed(names, MOST_NAMED)}:", f"{note}."))
+    for (doubtful, note), some in sorted(about.items(), key=lambda each: not each[0][0]):
+        prices = {row.willingness_to_pay for row in some}
+        where = "" if prices == every else f" at a {PRICE} {_range(prices)}"
+        names = listed(dict.fromkeys(map(who, some)), MOST_NAMED)
+        boxes.append(notice("warning" if doubtful else "remark", f"{names}{where}:", f"{note}."))
     return joined(boxes)
+
+
+def _range(prices: Iterable[float]) -> str:
+    """One price, or the smallest and the largest of several, in words."""
+    low, high = min(prices), max(prices)
+    return f"of {low:g}" if low == high else f"from {low:g} to {high:g}"
 
 
 # EVPPI
@@ -138,7 +146,8 @@ def _values(found: EvppiTable, at: float | None = None) -> Fragment:
     price = nearest_price(found.prices, found.largest(1)[0].willingness_to_pay or 0.0 if at is None else at)
     ordered = found.largest(len(found.rows))
     first = [row for row in ordered if row.willingness_to_pay == price]
-    others = [row for row in ordered if row.willingness_to_pay != price]
+    further = [each for each in drawn_prices(found.prices) if each != price]
+    others = [row for each in further for row in ordered if row.willingness_to_pay == each]
     parts = [paragraph(_best_set(found, first[0])), *map(paragraph, _small_sets(found, first))]
     caption = f"{unit('EVPPI', found.currency)} with {100 * found.level:.4g}% intervals, the largest first."
     if len(found.prices) == 1:
@@ -150,6 +159,7 @@ def _values(found: EvppiTable, at: float | None = None) -> Fragment:
     drawn = figure_html(
         values_figure(found, "lines", MOST_LINES).panels, "EVPPI over the willingness to pay.", reader=READER
     )
+    caption += f" The table has {1 + len(further)} of {len(found.prices)} values of the willingness to pay."
     table = part_of(replace(found, rows=(*first, *others)), caption, len(first))
     return joined([*parts, _values_reader(found, price).html(), drawn, table])
 
@@ -172,13 +182,15 @@ def _best_set(found: EvppiTable, best: EvppiRow) -> str:
 
 def _small_sets(found: EvppiTable, rows: Sequence[EvppiRow]) -> list[str]:
     """The sets that are worth next to nothing, at the willingness to pay of these rows, and at all of them."""
-    small = [row.pars for row in rows if row.evppi <= NOTHING * row.evpi]
+    small = [row.pars for row in rows if row.evppi <= NEXT_TO_NOTHING * row.evpi]
     if not small:
         return []
-    always = [each for each in small if all(row.evppi <= NOTHING * row.evpi for row in found.rows if row.pars == each)]
+    always = [
+        each for each in small if all(row.evppi <= NEXT_TO_NOTHING * row.evpi for row in found.rows if row.pars == each)
+    ]
     words = (
-        f"{len(small)} of {len(rows)} sets are worth less than {NOTHING:.1%} of EVPI{at_price(rows[0])}, so that no "
-        f"study of one of them alone can be worth much: {listed(small, MOST_NAMED)}."
+        f"{len(small)} of {len(rows)} sets are worth less than {NEXT_TO_NOTHING:.1%} of EVPI{at_price(rows[0])}, so "
+        f"that no study of one of them alone can be worth much: {listed(small, MOST_NAMED)}."
     )
     if len(found.prices) > 1 and always:
         words += (
@@ -238,7 +250,7 @@ def study_page(
         "serve, less its cost: the best size has the largest ENBS, and a study is worth its cost if that is above 0."
     )
     method = (
-        "The results of the study depend on the net benefits through its inputs alone. The net benefits are regressed "
+        "Given its inputs, the results of the study do not depend on the net benefits. The net benefits are regressed "
         "by a Gaussian process on the input, from which the value of all results follows, or on the simulated summary "
         "of the study, with the same participants in studies of all sizes. Intervals cover the uncertainty of the "
         "regression and of the draws. Estimates are moved, as little as possible, so that they grow with the size and "
