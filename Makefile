@@ -9,8 +9,10 @@ BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
 OTHER  := $(VENV)/other
 FRESH  := $(OTHER)/$(SCRIPTS)/python -m
+PEERS  := $(VENV)/peers
 DEMO   ?= demo
 FIGURES ?= reproduction
+PUBLISHED ?= published
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 # Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
 MEASURED := imports linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
@@ -18,11 +20,12 @@ MEASURED := imports linalg accuracy ablation choice calibration speed collect ne
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
+TABLES := evppi nested_quadrature zoo capital surrogates  # benchmarks/published/NAME.py
 EXTRAS := cli,documents,frame,plot,sklearn,tables
 TESTING := pytest pytest-xdist mpmath nbclient ipykernel pyyaml
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all test-minimal test-oldest test-upstream package lint docs bench clean
+.PHONY: demo reproduce test test-all test-minimal test-oldest test-upstream package lint docs bench published clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -96,8 +99,15 @@ bench-outcome: bench-outcome-speed
 bench-outcome-speed: $(BENCH)
 	$(BIN)/python benchmarks/outcome.py --speed
 
+# The tables of others beside ours. A finished row is kept in PUBLISHED and is not run again. `published-NAME` runs one.
+published: $(TABLES:%=published-%)
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/page.py --rows $(PUBLISHED)
+
+published-%: $(PEERS)/.ready
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/$*.py --out $(PUBLISHED)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick published
 
 # What a user needs: the command line and figures. Other targets add to it.
 $(LIGHT): pyproject.toml
@@ -115,4 +125,10 @@ $(DOCS): $(LIGHT)
 
 $(BENCH): $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+# Other packages have an environment of their own, with the NumPy that ProbNum needs.
+$(PEERS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/$(SCRIPTS)/python -m pip install --quiet --editable ".[plot,sklearn]" "numpy<2" "scipy<1.16" probnum smt botorch
 	@touch $@

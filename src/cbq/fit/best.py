@@ -135,8 +135,11 @@ class Contest:
             raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
         among = _atoms(prior_or_bounds, fit.p) if among is None else among
         if among is not None:
-            theta = np.unique(fit._thetas(among), axis=0)
-            mean = sign * _of(fit.predict(theta), c)
+            theta = np.unique(fit._thetas(among, "among"), axis=0)
+            try:
+                mean = sign * _of(fit.predict(theta), c)
+            except ValueError as error:  # as of an estimator that answers at the observed thetas only
+                raise ValueError(f"among must hold thetas at which the fit has an answer: {error}") from error
         else:
             theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, limits, level, rng, spread=spread)
         values = fit.sample(theta, size, rng)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers, Progress, RNGLike, between_0_and_1, one_of
+from cbq.common import ROUNDING, Array, Integers, Progress, RNGLike, between_0_and_1, one_of
 from cbq.fit import FRESH, MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
@@ -18,7 +18,6 @@ from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
 UNSEEN = 0.5  # share of the tail that may be unlike all observed thetas
-ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)

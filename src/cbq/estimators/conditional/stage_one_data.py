@@ -229,15 +229,6 @@ class StageOne(Immutable):
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.findings = tuple(findings)
 
-    def unbiased(self) -> tuple[Array, Array]:
-        """Estimates (T, C) from leaving out one point at a time, unbiased where points are draws, and their variances.
-
-        They share no bias over theta. Their standard deviations are at least half as large as the quadrature's: where
-        points missed what matters, residuals are small.
-        """
-        columns = self.columns
-        return columns["mean"] - columns["bias"], np.maximum(columns["spread2"], 0.25 * columns["variance"])
-
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""
         return self._replaced(columns={**self.columns, "variance": variance})

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.common import LARGEST, Array, Immutable, are_numbers, check_fields, is_number, shown
-from cbq.estimators.baselines.averages import Averages
+from cbq.estimators.monte_carlo import Averages
 from cbq.fit import (
     Finding,
     Fit,
