@@ -43,7 +43,7 @@ BETWEEN_INPUTS = ", "  # in the name of a set
 # A note is written beyond these.
 NOTE_MOVED = 0.1  # standard errors by which an estimate was moved to be monotone over the sets
 NOTE_UNSEEN = 0.1  # standard errors of an estimate that the landmarks do not represent
-NOTE_MISFIT = 6.0  # the structure left in residuals
+NOTE_MISFIT, NOTE_UNEXPLAINED = 6.0, 1e-3  # the structure left in residuals, and their share of the variance
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
 NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
@@ -348,9 +348,17 @@ class Estimates:
             "remaining_se": error(1.0, 1.0),
         }
 
-    def matters(self, j: int, k: int) -> bool:
-        """Whether value j at price k may be more than next to nothing."""
-        return bool(self.upper[j, k] > NEXT_TO_NOTHING * self.evpi[k])
+    def doubts(self, found: SetValue, j: int, k: int) -> list[str]:
+        """Remarks on the residuals of the regressions behind value j at price k, unless nothing depends on them."""
+        missed, unequal = found.misfit > NOTE_MISFIT, found.noise_ratio[k] > NOTE_NOISE_RATIO
+        notes = []
+        if missed and self.evpi[k] > 0 and 1.0 - found.r2[k] > NOTE_UNEXPLAINED:
+            notes.append(
+                "the residuals still vary along the inputs, which the regression has missed: evppi may be too small"
+            )
+        if unequal and self.upper[j, k] > NEXT_TO_NOTHING * self.evpi[k]:
+            notes.append("the noise varies strongly along the inputs: se allows for it, but intervals may be too short")
+        return notes
 
     def moved(self, j: int, k: int) -> bool:
         """Whether value j at price k was moved by a part of its standard error that is worth a note."""
@@ -375,7 +383,7 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
             moved = ["moved to be monotone over the sets (raw is the estimate before)"] * known.moved(j, k)
             seen = _notes_on_landmarks(known.values[j, k], known.se[j, k], unseen[j, k], known.evpi[k])
             remarks = [*learned.notes, *moved, *seen, *notes_on_dependence(value, n)]
-            doubts = notes_on_regression(value, k, known.matters(j, k))
+            doubts = known.doubts(value, j, k)
             doubts += notes_on_rows(n, duplicates[j], nothing and bool(learned.columns.size))
             row = EvppiRow(
                 pars=learned.label,
@@ -413,21 +421,6 @@ def _notes_on_landmarks(evppi: float, se: float, unseen: float, evpi: float) -> 
         return []
     rough = "the net benefits are rough in many columns"
     return [f"{unseen:.2g} of it is variance that the landmarks do not represent: {rough}"]
-
-
-def notes_on_regression(found: SetValue, k: int, matters: bool) -> list[str]:
-    """Remarks on the residuals of the regressions on a set, at the k-th willingness to pay.
-
-    matters : whether the set may be worth anything there, as far as the regressions tell.
-    """
-    notes = []
-    if found.misfit > NOTE_MISFIT:
-        notes.append(
-            "the residuals still vary along the inputs, which the regression has missed: evppi may be too small"
-        )
-    if found.noise_ratio[k] > NOTE_NOISE_RATIO and matters:
-        notes.append("the noise varies strongly along the inputs: se allows for it, but intervals may be too short")
-    return notes
 
 
 def notes_on_dependence(found: SetValue, n: int) -> list[str]:

@@ -21,7 +21,6 @@ from cbq.voi.information import (
     Estimates,
     in_pool,
     notes_on_dependence,
-    notes_on_regression,
     notes_on_rows,
 )
 from cbq.voi.money import MoneyTable, in_digits, money
@@ -292,7 +291,7 @@ def _rows(
     for j, value in enumerate(found.sizes):
         for k in range(len(known.prices)):
             moved = ["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k)
-            doubts = [*notes_on_regression(value, k, known.matters(j, k)), *notes_on_rows(n, duplicates, False)]
+            doubts = [*known.doubts(value, j, k), *notes_on_rows(n, duplicates, False)]
             row = EvsiRow(
                 pars=learned.label,
                 size=sizes[j],
