@@ -10,9 +10,13 @@ nested Monte Carlo with as many outer as inner draws, and `cbq.LSMC` from 16 out
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import cbq
 from _risk_models import Insurer

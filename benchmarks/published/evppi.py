@@ -28,7 +28,7 @@ import cbq
 from _tables import Score, Table, published, run
 
 SOURCE = "github.com/Goda-Research-Group/mlmc-evppi-cpp, _output.txt"
-ROWS = (500, 2000, 8000)
+ROWS = (512, 2048, 8192, 32768)
 POINTS = 2**19  # of the truth
 Inputs = dict[str, np.ndarray]
 LEARNT = {"pi": (28, 85), "h": (11, 18), "dies": (2, 17), "home": (5.12, 6.26), "hospital": (3.63, 6.74)}

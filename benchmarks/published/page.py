@@ -105,7 +105,7 @@ def _figure(rows: int, columns: int, width: float, height: float, **more: bool) 
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(width, 4.4), height), layout="constrained", squeeze=False, **more
+        rows, columns, figsize=(max(width, 6.0), height), layout="constrained", squeeze=False, **more
     )
     return figure, list(axes.ravel())
 
@@ -116,7 +116,13 @@ def _save(figure, axes: Sequence[Axes], ylabel: str, path: Path) -> None:
     labels = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(
+        labels.values(),
+        labels.keys(),
+        loc="outside lower center",
+        ncols=int(figure.get_figwidth() // 2.8),
+        frameon=False,
+    )
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 

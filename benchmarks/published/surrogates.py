@@ -10,12 +10,18 @@ points of the measure. Scores are RMSEs over 30 test thetas of the prior. A pack
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
+from io import StringIO
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import cbq
 from _common import TEST_SEED, rmse
@@ -31,7 +37,8 @@ def smt(x: np.ndarray, f: np.ndarray) -> Predict:
 
     model = KRG(corr="matern52", print_global=False, seed=0)
     model.set_training_values(x, f)
-    model.train()
+    with redirect_stdout(StringIO()):  # where a Gram matrix is nearly singular, SMT prints its eigenvalues
+        model.train()
     return lambda at: np.asarray(model.predict_values(at)).ravel()
 
 
@@ -47,7 +54,7 @@ def botorch(x: np.ndarray, f: np.ndarray) -> Predict:
     model = SingleTaskGP(
         torch.tensor(x),
         torch.tensor(f)[:, None],
-        train_Yvar=torch.full((len(f), 1), 1e-10 * np.var(f)),
+        train_Yvar=torch.full((len(f), 1), 1e-10 * np.var(f), dtype=torch.float64),
         outcome_transform=Standardize(1),
     )
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
@@ -109,8 +116,8 @@ def fill(table: Table, options: Namespace) -> None:
             versions[package] = f"{package} {import_module(package).__version__}"
         except ImportError:
             print(f"{package} is not installed, and is left out.")
-    for name in CASES:
-        for N in COUNTS:
+    for N in COUNTS:
+        for name in CASES:
             for seed in range(options.seeds):
                 measure = partial(table.measure, name, runs=T * N, seed=seed)
                 measure(method="Auto", call=partial(auto, name, N, seed))
