@@ -10,6 +10,7 @@ from cbq.estimators.least_squares import KLSMC, LSMC, KLSMCFit, LSMCFit
 from cbq.estimators.monte_carlo import MonteCarlo, MonteCarloFit
 from cbq.estimators.multioutput import MOBQ, KroneckerFit, LatentBQ, LatentBQFit, MOBQFit
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
+from cbq.estimators.multioutput.fit import PointsGroup
 from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,

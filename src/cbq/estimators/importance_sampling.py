@@ -69,7 +69,7 @@ class ImportanceSampling(Estimator["ImportanceSamplingFit"]):
 def _at_least_plain_error(errors: Array, f: Array, size: float) -> Array:
     """Errors (n,) whose squares sum to a variance, at least the variance of `size` values of f where these are few.
 
-    With all the weight on one point, the weighted values cannot differ, and their variance says nothing.
+    With all the weight on one point, the weighted values cannot differ, and their variance is no error.
     """
     if size >= MIN_EFFECTIVE_SIZE:
         return errors
@@ -149,7 +149,7 @@ class ImportanceSamplingFit(Fit):
         location, scales2 = (self._joint if joint else self._apart)(theta, measures, f)
         why = None
         if self._strata.df == 0:
-            why = "there is one point in all, which says nothing about its own error: evaluate f at more points."
+            why = "there is one point in all, which cannot show its own error: evaluate f at more points."
         return PredictiveDistribution(location[None], scales2[None], float(self._strata.df), why)
 
     def _apart(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:

@@ -38,6 +38,7 @@ KINDS = {
     "chosen points": "Use cbq.MOBQ(), which learns f from all points, or cbq.CBQ() with several points at each theta.",
     "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
+    "reach": "Make runs where fit.suggest(n) of this fit places them, or ask for measures that the runs cover.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "kernel": "Pass a kernel on coordinates of one scale, such as cbq.kernels.Warped(kernel, 'whiten').",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
@@ -185,13 +186,23 @@ def all_equal(samples: Samples) -> bool:
     return samples.n_evaluations >= MIN_EQUAL and bool(np.all(np.min(f, axis=0) == np.max(f, axis=0)))
 
 
+def shows_one_value(samples: Samples) -> bool:
+    """Whether all values of f are equal, at points that are not all there are."""
+    return all_equal(samples) and not np.all(Enumerated.of(samples.merged()[0]).thetas)
+
+
+def are_events(values: Array) -> bool:
+    """Whether values of f are 0 or 1, and both of them."""
+    return bool(np.all((values == 0) | (values == 1)) and np.any(values != values[0]))
+
+
 def unseen_points(samples: Samples) -> int | None:
     """How many points, of a theta or of an adaptive run, have seen one value of f; None where f is known to vary.
 
     A theta with few points does not count, unless all have few. An output that is constant beside others is meant to be
     so, and the values at all atoms of a measure are all of f.
     """
-    if not all_equal(samples) or np.all(Enumerated.of(samples.merged()[0]).thetas):
+    if not shows_one_value(samples):
         return None
     if samples.design == "adaptive":
         return samples.n_evaluations

@@ -348,6 +348,8 @@ class PooledFit(Fit):
             f"Predictive distribution: normal, with a scale that is known within a factor of "
             f"{self.calibrated_by.factor:g}."
         )
+        if self._has_other_family:
+            return [*lines, "Under another family than the one of its samples, whose points count as chosen."]
         return lines + _of_events(samples) + saving_lines(samples)
 
 

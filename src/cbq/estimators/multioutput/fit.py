@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, Part, PooledFit
 from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
+from cbq.estimators.under import under_other_family, unreached
 from cbq.fit import N_WANTED, CorrelatedValues, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
 from cbq.gp import (
     Calibration,
@@ -25,6 +27,7 @@ from cbq.gp import (
     PointsGP,
     PointValues,
     PooledPoints,
+    Reach,
     SubsetGP,
     disagreement,
     left_out_residuals,
@@ -124,6 +127,17 @@ class _Part:
     process: PointsGP
     line: SharedRule | None
 
+    @classmethod
+    def under(cls, kernel: Kernel, process: PointsGP, measures: Sequence[Measure]) -> _Part:
+        """With the rule for these measures, given as `together` returns them."""
+        try:
+            return cls(kernel, process, line_for(kernel, measures, x=process.nodes[:, : measures[0].dim]))
+        except (TypeError, ValueError) as error:  # no embedding, or no logarithm of x
+            raise ValueError(
+                f"the kernel of x of this fit, {kernel.on_x!r}, has no embedding under {measures[0]!r}: fit again with "
+                f"another one, such as cbq.MOBQ(kernel_x=cbq.kernels.RBF()). {error}"
+            ) from error
+
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
         return Integrals(self.kernel, measures, theta, self.line)
 
@@ -187,9 +201,7 @@ class MOBQFit(PooledFit):
             )
             self._parts = [
                 [
-                    _Part(
-                        member.kernel, process, line_for(member.kernel, measures, x=process.nodes[:, : self.samples.d])
-                    )
+                    _Part.under(member.kernel, process, measures)
                     for member, process in zip(group.chosen.members, each, strict=True)
                 ]
                 for group, each in zip(self.groups, processes, strict=True)
@@ -212,6 +224,24 @@ class MOBQFit(PooledFit):
     @property
     def emulator(self) -> Emulator:
         return Emulator(self, self.samples, FitValues(self), self.noise_std, self.calibrated_by.ratios2)
+
+    def _under(self, family: Any) -> Self:
+        samples = self.samples._under(family)
+        measures = together(samples.measures)
+        parts = [[_Part.under(each.kernel, each.process, measures) for each in parts] for parts in self._parts]
+        return under_other_family(self._replaced(samples=samples, _parts=parts), self)
+
+    def _unreached(self, theta: Array) -> Array:
+        return unreached(self.samples, self._reaches, theta)
+
+    @cached_property
+    def _reaches(self) -> list[Reach]:
+        """How far the runs reach, by the best kernel of each group."""
+        found = []
+        for group in self.groups:
+            some, best = self._points.thinned(self.calibrated_by.points), group.chosen.members[0]
+            found.append(Reach.of(best.kernel, some.u, self.jitter, best.noise))
+        return found
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
