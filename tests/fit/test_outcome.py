@@ -113,6 +113,16 @@ def test_values_far_from_zero_have_their_standard_deviation():
     assert_allclose(found, 1.4, rtol=5e-3)
 
 
+def test_the_spread_of_a_skewed_f_has_an_interval_above_zero():
+    """Few points decide the variance of a lognormal: its interval is wide, and reaches further up than down."""
+    problem = shifted(lambda x: np.exp(2.0 * x[:, 0]))  # 1.4 standard normal
+    outcome = cbq.MOBQ().fit(problem.collect(10, 10, rng=0, design="sobol")).outcome([0.0], size=2**12)
+    std, low, high = (found[0] for found in outcome.std(level=0.95))
+    assert 0 < low < std < high
+    assert low <= np.sqrt((np.exp(1.96) - 1) * np.exp(1.96)) <= high
+    assert high - std > std - low
+
+
 def test_outputs_have_distributions_of_their_own_and_events_concern_them_jointly():
     problem = cbq.Problem(
         lambda x, theta: np.column_stack([x[:, 0], -2.0 * x[:, 0]]),

@@ -186,12 +186,28 @@ class MeasureValues:
         return tuple(found)
 
     def possible(
-        self, c: int, of_f: Functional, of_draws: DrawnFunctional, at: Array, estimate: Array, *, counted: bool
+        self,
+        c: int,
+        of_f: Functional,
+        of_draws: DrawnFunctional,
+        at: Array,
+        estimate: Array,
+        *,
+        counted: bool,
+        positive: bool,
     ) -> Array:
-        """Possible values (draws, K) of a functional of output c, around its estimate (K,)."""
+        """Possible values (draws, K) of a functional of output c, around its estimate (K,).
+
+        positive: the error of the points multiplies: few of them decide the variance of heavy tails, and more of it may
+        lie beyond all.
+        """
         some = self.whole[c].take(*self.drawn)
         by_block = [of_f(self.whole[c].take(rows), at) for rows in self.rows]
-        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + self.error_of_points(by_block, counted=counted)
+        error = self.error_of_points(by_block, counted=counted)
+        if positive:
+            unit = np.maximum(estimate, np.finfo(float).tiny)
+            error = estimate * np.expm1(np.clip(error / unit, -50.0, 50.0))
+        return of_draws(self.draws[c], at) - of_f(some, at) + estimate + error
 
     def error_of_points(self, by_block: list[Array], *, counted: bool) -> Array:
         """Possible errors (draws, K) of the average over the answers (R, K) of blocks; none without blocks.
@@ -465,8 +481,8 @@ class Outcome(ArrayTable, Drawn):
             estimate = np.stack([of_f(each, asked) for each in values.whole], axis=-1)  # (K, C)
             if level is None:
                 return estimate.ravel(), None
-            counted = most == 1.0  # probabilities
-            columns = [values.possible(c, of_f, of_draws, asked, estimate[:, c], counted=counted) for c in range(C)]
+            kind = {"counted": most == 1.0, "positive": least == 0.0 and most == np.inf}  # probabilities, variances
+            columns = [values.possible(c, of_f, of_draws, asked, estimate[:, c], **kind) for c in range(C)]
             return estimate.ravel(), np.stack(columns, axis=-1).reshape(self.options.draws, -1)
 
         def shaped(array: Array) -> Array:
