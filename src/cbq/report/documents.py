@@ -32,14 +32,15 @@ SMALL = 7.5  # points, of tables
 MAX_WIDTH = 40  # letters of a column
 EM_OF_LETTER = 0.65  # the width of a letter, relative to the size of the font
 PARAGRAPHS = {"p": "text", "li": "item", "pre": "code", "figcaption": "caption", "h3": "heading"}
-COLOURS = {"warning": (192, 79, 0), "remark": (0, 114, 178), "good": (0, 121, 90)}
+COLOURS = {"failed": (179, 0, 27), "warning": (192, 79, 0), "remark": (0, 114, 178), "good": (0, 121, 90)}
 
 
 @dataclass
 class Block:
     """A part of a page.
 
-    kind : "heading", "text", "item", "code", "caption", "warning", "remark", "good", "table", "facts" or "chart".
+    kind : "heading", "text", "item", "code", "caption", "failed", "warning", "remark", "good", "table", "facts" or
+        "chart".
     text : its words. chart : its description.
     rows : of a table, the header first, or pairs of facts. numbers : whether each column has numbers.
     """

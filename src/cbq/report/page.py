@@ -25,7 +25,7 @@ from cbq.report.documents import WRITERS, write_document
 
 MOST_PRINTED = 9  # columns of a table that a printed page holds in its usual size of letters
 Html = NewType("Html", str)  # text that a browser may read as markup
-Kind = Literal["warning", "remark", "good"]
+Kind = Literal["failed", "warning", "remark", "good"]
 
 
 def joined(parts: Iterable[Html]) -> Html:
@@ -67,7 +67,7 @@ def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Html:
     """A box with a message that must not be overlooked, and its remedy."""
     advice = f"<p><strong>What to do:</strong> {words(remedy)}</p>" if remedy else ""
     strong = f"<strong>{words(title)}</strong> " if title else ""
-    role = "alert" if kind == "warning" else "note"
+    role = "alert" if kind in ("failed", "warning") else "note"
     return Html(f'<div class="notice {kind}" role="{role}"><p>{strong}{words(text)}</p>{advice}</div>')
 
 
