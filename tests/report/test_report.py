@@ -483,7 +483,7 @@ def test_the_report_of_an_answer_tells_how_it_was_reached(tmp_path):
 @pytest.mark.parametrize(
     ("goal", "kind", "says"),
     [
-        ({"tolerance": 1e-9}, "warning", "Not reached:"),
+        ({"tolerance": 1e-9}, "failed", "Not reached:"),
         ({"tolerance": 1e3}, "good", "Reached:"),
         ({}, "remark", "No accuracy was asked for:"),
     ],

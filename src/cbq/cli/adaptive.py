@@ -163,7 +163,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         report = Report(target, answer.samples, answer.fit, goal.level, at_thetas)
         if out is not None:  # now, so that a later error does not lose an expensive run
             _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
-        typer.echo(f"{answer.summary()}\n")
+        _show_summary(answer)
         report.show()
         table = report.table.theta
         for name, columns in answer._goal_tables(table[evenly(len(table), 9)]).items():
@@ -174,7 +174,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         if out is not None:
             _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
-            typer.echo(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}")
+            typer.secho(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}", fg="red")
 
 
 def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
@@ -273,12 +273,21 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
                 raise ValueError(f"there is nothing to write to {out} before there is an estimate.")
             return
         answer = session.answer()
-        typer.echo(f"\n{answer.summary()}\n\nNext: {_next(session, resumed.run)}")
+        typer.echo("")
+        _show_summary(answer)
+        typer.echo(f"Next: {_next(session, resumed.run)}")
         if out is not None:
             options.check(session.goal.level, out)
             _save_answer(answer, out, opened.source, opened.problem.name)
             report = Report(opened.problem, answer.samples, answer.fit, session.goal.level)
             _write_answer(answer, report, out, command_line(context), {})
+
+
+def _show_summary(answer: AdaptiveAnswer) -> None:
+    """The summary, and a blank line; its first line is red if the goal was not reached."""
+    first, _, rest = str(answer.summary()).partition("\n")
+    typer.secho(first, fg="red" if answer.status else None)
+    typer.echo(f"{rest}\n")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 Report = Callable[[int, int], Any]  # takes the numbers of finished and of all points, or thetas
 Progress = bool | Report | None
 EVERY = 0.1  # seconds between two drawings of a bar
-SILENT = 10.0  # seconds before the first line of a log: a short run needs none
+SILENT = 60.0  # seconds before the first line of a log: a short run needs none
 WIDTH = 30  # characters of a bar in plain text
 
 

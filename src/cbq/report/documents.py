@@ -22,7 +22,7 @@ DPI = 200
 SMALL = 7.5  # points, of tables
 MAX_WIDTH = 40  # letters of a column
 EM_OF_LETTER = 0.65  # the width of a letter, relative to the size of the font
-COLOURS = {"warning": (192, 79, 0), "remark": (0, 114, 178), "good": (0, 121, 90)}
+COLOURS = {"failed": (179, 0, 27), "warning": (192, 79, 0), "remark": (0, 114, 178), "good": (0, 121, 90)}
 
 
 def chart_png(panel: Panel) -> bytes:

@@ -26,7 +26,7 @@ from cbq.plotting import Panel
 from cbq.report.documents import WRITERS, write_document
 
 MOST_PRINTED = 9  # columns of a table that a printed page holds in its usual size of letters
-Kind = Literal["warning", "remark", "good"]
+Kind = Literal["failed", "warning", "remark", "good"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Fragment:
     """A box with a message that must not be overlooked, and its remedy."""
     advice = f"<p><strong>What to do:</strong> {words(remedy)}</p>" if remedy else ""
     strong = f"<strong>{words(title)}</strong> " if title else ""
-    role = "alert" if kind == "warning" else "note"
+    role = "alert" if kind in ("failed", "warning") else "note"
     html = f'<div class="notice {kind}" role="{role}"><p>{strong}{words(text)}</p>{advice}</div>'
     lines = [f"{title} {text}".strip(), *[f"What to do: {remedy}"] * bool(remedy)]
     return Fragment(html, *(Block(kind, line) for line in lines))

@@ -20,7 +20,7 @@ from cbq.runs.curves import Best, CurveEstimand
 from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import MAX_SHARE, Goal, Round
-from cbq.samples import Names, Runs, Samples
+from cbq.samples import Names, Runs, Samples, equal_rows
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -196,7 +196,7 @@ class AdaptiveAnswer:
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
         lines, fit = [*self.lines(), ""], self.fit.summary()
-        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings, self.status == 1)
 
     def lines(self) -> list[str]:
         """The sentences of the summary about the run itself."""
@@ -205,7 +205,20 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return list(filter(None, [": ".join(self.outcome), self._values_line(), cost, self._next_line()]))
+        outcome, values = ": ".join(self.outcome), self._values_line()
+        return list(filter(None, [outcome, values, cost, self._repeats_line(), self._next_line()]))
+
+    @property
+    def n_repeats(self) -> int:
+        """The number of runs at the theta and x of an earlier run."""
+        return len(self.runs) - len(equal_rows(self.runs.inputs(of_theta=True))[0])
+
+    def _repeats_line(self) -> str:
+        """A sentence on how many runs of a random f repeat a point, and why."""
+        if not self.samples.stochastic:
+            return ""
+        why = "where a further draw was expected to lower the variance of I more than a new point"
+        return f"{self.n_repeats} of {len(self.runs)} runs repeat the point of an earlier run, {why}."
 
     @property
     def outcome(self) -> tuple[str, str]:

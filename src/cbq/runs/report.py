@@ -31,7 +31,7 @@ def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
     if answer.reached or not answer.goal.has_target:
         return "good" if answer.reached else "remark", f"{title}:", capital(text), ""
     remedy = "Take the intervals as they are, wider than asked for, or continue with a larger budget."
-    return "warning", f"{title}:", capital(text), " ".join(filter(None, [remedy, answer.advice]))
+    return "failed", f"{title}:", capital(text), " ".join(filter(None, [remedy, answer.advice]))
 
 
 def _course(answer: AdaptiveAnswer) -> Fragment:

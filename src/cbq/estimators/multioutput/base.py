@@ -281,6 +281,9 @@ class PooledFit(Fit):
                 found[list(group.outputs)] = np.sqrt(parts[0].process.amplitude * parts[0].process.noise)
         return np.asarray(self._points.scale * found)
 
+    def _noise(self, theta: Array) -> Array:
+        return np.broadcast_to(self.noise_std, (len(theta), len(self._outputs)))
+
     @property
     def correlation(self) -> Array:
         if len(self._outputs) == 1:

@@ -17,6 +17,7 @@ from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.estimators.under import under_other_family, unreached
 from cbq.fit import N_WANTED, CorrelatedValues, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
+from cbq.fit.noise import near
 from cbq.gp import (
     Calibration,
     Embedded,
@@ -279,6 +280,18 @@ class MOBQFit(PooledFit):
             expected = amplitude / process.precision[:, None]  # (n, K)
             squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
+
+    def _noise(self, theta: Array, *, most: int = 1000) -> Array:
+        found = np.zeros((len(theta), len(self._outputs)))
+        for group in self.groups:
+            points, chosen = self._points.outputs(group.outputs).thinned(most), group.chosen
+            process = ExactGP(chosen.kernel, points.u, points.f, self.jitter, chosen.noise).process
+            # The ratio of a squared residual to its expectation is 1 on average where the noise is the common one.
+            amplitude = np.maximum(process.amplitude, np.finfo(float).tiny)
+            ratios = process.residuals**2 * process.precision[:, None] / amplitude
+            local = near(theta, self.samples.theta[points.owners], ratios)
+            found[:, list(group.outputs)] = np.sqrt(local) * self.noise_std[list(group.outputs)]
+        return found
 
     def _prior_std(self, g: int, k: int, need: Array | None = None) -> float:
         """The standard deviation of f under the prior of process k of group g, for the output needed most."""
