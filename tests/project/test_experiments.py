@@ -618,7 +618,7 @@ def test_list_shows_all_experiments_with_their_minutes():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["linear-d", "nonsense"], "there is no experiment 'nonsense': the experiments are linear, linear-d"),
+        (["linear-d", "nonsense"], "there is no experiment 'nonsense': the experiments are linear, linear-all"),
         ([], "name an experiment, as in cbq reproduce linear, or pass --all"),
         (["rates", "--all"], "pass names or --all, not both"),
         (["rates", "--plot-only", "--out", "nowhere"], "there are no results in nowhere"),

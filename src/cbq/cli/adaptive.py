@@ -82,8 +82,8 @@ class Asking(Changing):
         "List the runs that were asked for and not told, instead of new runs.", "--pending", default=False
     )
     lease: str | None = options.setting(
-        "Ask again for runs that were asked for longer ago than this, such as 90m, 2h or 1d, and not told, since their "
-        "jobs may be lost. RUN remembers it.",
+        "Ask again for runs that have no result after this time, such as 90m, 2h or 1d: their jobs may be lost. RUN "
+        "remembers it.",
         "--lease",
         metavar="TIME",
         shown="never",

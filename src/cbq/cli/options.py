@@ -51,6 +51,8 @@ OPTION = "option"  # the key of an option in the metadata of its field
 
 def setting(help: str, *names: str, default: Any = None, shown: str | bool | None = None, **details: Any) -> Any:
     """A field that is an option. names: such as --theta (default: from the field). shown: the default in the help."""
+    if isinstance(shown, str):  # which click would put in brackets of its own
+        help, shown = f"{help}  [default: {shown}]", False
     show = default is not None if shown is None else shown
     return field(
         default=default, kw_only=True, metadata={OPTION: typer.Option(*names, help=help, show_default=show, **details)}
@@ -165,7 +167,7 @@ class Sampling:
         "--theta",
         metavar="THETA",
     )
-    batch: int | None = whole("Points per batch; a batch is evaluated and saved as a unit.", shown="100")
+    batch: int | None = whole("Evaluate and save this many points as a unit.", shown="100")
 
     def collect(self, problem: Problem, source: ProblemSource, running: Running) -> Samples:
         """Collect samples of the problem, and report errors in the user's file with their lines."""
@@ -186,8 +188,8 @@ class Accuracy:
     maximize: bool = setting("Find the theta with the largest I.", "--maximize", default=False)
     minimize: bool = setting("Find the theta with the smallest I.", "--minimize", default=False)
     limit: list[str] | None = setting(
-        "Of thetas with --maximize or --minimize, take those at which an output is within its ends, such as "
-        "cost=,100 or load=-1,1. Repeat it for other outputs.",
+        "With --maximize or --minimize, admit thetas only where this output is between two ends, such as cost=,100 or "
+        "load=-1,1. Repeat it for other outputs.",
         "--limit",
         metavar="OUTPUT=LEAST,LARGEST",
     )
@@ -198,7 +200,7 @@ class Accuracy:
     expected_loss: float | None = setting(
         "Estimate the mean over the prior of how far I exceeds this value, such as 0.", metavar="VALUE"
     )
-    output: str | None = setting("The goal is about this output of f, by its name or number.", metavar="OUTPUT")
+    output: str | None = setting("Apply the goal to this output of f, by its name or number.", metavar="OUTPUT")
     rtol: float | None = setting(
         "Stop at intervals of this half-width, in units of the spread of I: 0.01.", metavar="NUMBER"
     )
@@ -209,7 +211,7 @@ class Accuracy:
         metavar="NUMBER",
     )
     criterion: str | None = setting(
-        "Compare with the goal the root mean square of the half-width over the prior (rms), or its largest value over "
+        "Reach the goal by the root mean square of the half-width over the prior (rms), or by its largest value over "
         "95% of the prior (max).",
         metavar="NAME",
         shown="rms",
@@ -218,7 +220,7 @@ class Accuracy:
     budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
 
     def goal(self, remembered: Mapping[str, Any]) -> Goal:
-        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones, as does what is wanted."""
+        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones; so does a new estimand."""
         others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
         given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
         if not all(width is None for width in (self.tolerance, self.rtol, self.relative)):

@@ -326,6 +326,7 @@ def _maps(answers: AnswerGrid, outputs: Sequence[int], true: Array | None, upcom
     runs = [Dots(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
     rows = [[replace(panel, marks=[*panel.marks, *runs]) for panel in row] for row in rows]
     crosses = ["orange crosses: thetas beyond the observed ones"] if np.any(answers.beyond) else []
+    crosses += ["orange triangles: next runs"] if runs else []
     size = (MAP_SIZE[0] * len(rows[0]), MAP_SIZE[1] * len(rows))
     return Figure(rows, size, None, "xy", [*notes, *crosses])
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers, Progress, RNGLike, between_0_and_1, one_of
-from cbq.fit import MARGIN, Finding, Fit
+from cbq.common import ROUNDING, Array, Integers, Progress, RNGLike, between_0_and_1, one_of
+from cbq.fit import FRESH, MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, is_table, standard_error
@@ -18,7 +18,6 @@ from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
 UNSEEN = 0.5  # share of the tail that may be unlike all observed thetas
-ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,11 +186,17 @@ class _Loss:
     def posterior(
         self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, **how: Any
     ) -> tuple[OuterPosterior, tuple[Finding, ...]]:
-        """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
+        """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail.
+
+        Thetas that no draw of I has in the tail do not decide it: they may be beyond the observed ones.
+        """
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
         subset = partial(self._towards_tail, drawn)
         posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
-        return posterior, self._unseen_tail(posterior)
+        losses, weights = self(posterior.paths), posterior.nodes.subset_weights
+        in_tail = np.any(losses >= step_quantile(losses, weights, self.alpha)[:, None], axis=0)
+        deciding = posterior.nodes.theta[posterior.nodes.subset[in_tail]]
+        return posterior, (*fit._beyond_findings(deciding, tolerated=FRESH), *self._unseen_tail(posterior))
 
     def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
         """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.

@@ -1,4 +1,4 @@
-"""The goal of an adaptive run: what is wanted, the half-width of its interval, and whether rounds have reached it."""
+"""The goal of an adaptive run: the estimands, the half-width of its interval, and whether rounds have reached it."""
 
 from __future__ import annotations
 

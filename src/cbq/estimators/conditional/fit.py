@@ -259,9 +259,11 @@ class CBQFit(Fit):
     def learns_over_theta(self) -> bool:
         """Whether each theta is predicted from all others better than by their mean.
 
-        It is taken for granted where errors of stage 1 may be half of the residuals.
+        It is taken for granted where errors of stage 1 may be half of the residuals, and in `CBQ.paper`, whose mean is
+        known and whose lambda, the least of which is 1% of the variance, may smooth all that thetas show.
         """
-        if len(self.theta) < MIN_GROUPS:
+        recipe = any(prior.degree is None for priors in self.priors for prior in priors)
+        if recipe or len(self.theta) < MIN_GROUPS:
             return True
         mean, variance = (self.stage1.columns[name] for name in ("mean", "variance"))
         tiny = np.maximum(ROUNDING * np.max(np.abs(mean), axis=0), np.finfo(float).tiny)
