@@ -39,6 +39,24 @@ class Solving(options.Running, options.Showing):
         "Choose this many runs together, before any of them is made.",
         shown="an eighth of the runs so far; with --workers, as they become free",
     )
+    overhead: float | None = options.setting(
+        "Choose runs for at most this many times the time of f, beyond 10 s; inf for no limit.",
+        metavar="NUMBER",
+        shown="1",
+    )
+    deadline: str | None = options.setting(
+        "End within this time, such as 90s, 30m or 2h: begin no run that should take longer.", metavar="TIME"
+    )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Problem.solve`."""
+        found = super().arguments | {"batch": self.batch}
+        if self.overhead is not None:
+            found["overhead"] = None if math.isinf(self.overhead) else self.overhead
+        if self.deadline is not None:
+            found["deadline"] = options.seconds(self.deadline, "--deadline")
+        return found
 
 
 @dataclass(frozen=True)
@@ -157,7 +175,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         if checkpoint is not None:  # so that `cbq status` finds the problem, too
             with target._session(goal, run_entropy(solving.seed), None, None, checkpoint) as session:
                 session.note(PROBLEM_NOTE, source.record)
-        answer = target.solve(**goal.arguments, batch=solving.batch, **solving.arguments)
+        answer = target.solve(**goal.arguments, **solving.arguments)
     seconds = perf_counter() - start
     with source.locating_errors():
         report = Report(target, answer.samples, answer.fit, goal.level, at_thetas)

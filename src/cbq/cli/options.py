@@ -212,16 +212,21 @@ class Accuracy:
     )
     criterion: str | None = setting(
         "Reach the goal by the root mean square of the half-width over the prior (rms), or by its largest value over "
-        "95% of the prior (max).",
+        "95% of the prior (max). Several outputs may have one each, separated by commas.",
         metavar="NAME",
         shown="rms",
     )
     level: float | None = setting(LEVEL, metavar="NUMBER", shown="0.95")
     budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
+    time: str | None = setting(
+        "Make runs for at most this time of f in all, such as 90s, 30m or 2h.", "--time", metavar="TIME"
+    )
 
     def goal(self, remembered: Mapping[str, Any]) -> Goal:
         """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones; so does a new estimand."""
-        others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
+        criteria = None if self.criterion is None else self.criterion.split(",")
+        criterion = criteria[0] if criteria is not None and len(criteria) == 1 else criteria
+        others = {"criterion": criterion, "level": self.level, "budget": self._budget(remembered.get("budget"))}
         given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
         if not all(width is None for width in (self.tolerance, self.rtol, self.relative)):
             tolerance = None if self.tolerance is None else numbers(self.tolerance, "--tolerance")
@@ -229,6 +234,13 @@ class Accuracy:
         if wanted := self._wanted():
             given["goal"] = wanted
         return Goal.of(**{**remembered, **given})
+
+    def _budget(self, remembered: Any) -> Any:
+        """The budget, with the limits that are remembered; None if nothing is given."""
+        time = None if self.time is None else seconds(self.time, "--time")
+        limits = {name: each for name, each in (("runs", self.budget), ("seconds", time)) if each is not None}
+        known = remembered if isinstance(remembered, Mapping) else {} if remembered is None else {"runs": remembered}
+        return {**known, **limits} if limits else None
 
     def _wanted(self) -> list[Estimand]:
         """What the options name instead of I."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -59,6 +60,7 @@ from cbq.runs import (
     collect_samples,
     rng_parameter,
 )
+from cbq.runs.goal import Budget
 from cbq.runs.overhead import Overhead
 from cbq.runs.solve import solve
 from cbq.samples import Cost, Family, Names, Samples, as_bounds, measures_at, named_row, shown_bounds, thetas_in
@@ -330,9 +332,9 @@ class Problem(Immutable):
         self,
         tolerance: npt.ArrayLike | None = None,
         rtol: float | None = None,
-        criterion: Criterion = "rms",
+        criterion: Criterion | Sequence[Criterion] = "rms",
         level: float = 0.95,
-        budget: int = DEFAULT_BUDGET,
+        budget: Budget = DEFAULT_BUDGET,
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
@@ -345,6 +347,7 @@ class Problem(Immutable):
         progress: Progress = None,
         cost: Cost | Measured | None = None,
         overhead: float | None = 1.0,
+        deadline: float | None = None,
         on_error: OnError = "raise",
         on_change: OnChange = "raise",
         retries: int = 2,
@@ -365,9 +368,11 @@ class Problem(Immutable):
         rtol : the same in units of the standard deviation of I over Q, such as 0.01.
         relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
         criterion : the half-width that must be small enough: "rms", its root mean square over Q; "max", its largest
-            value over 95% of Q.
+            value over 95% of Q; or a list of one for each output.
         level : of the interval.
-        budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
+        budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`; or limits
+            {"runs": 300, "seconds": 3600, "cost": 20}, each of which may be left out: seconds of f, summed over runs,
+            and cost in the unit of `cost`. The runs of the first estimate are made in any case.
         rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes.
         start : existing samples of this problem, from `collect` or from an earlier `solve`.
         batch : number of runs that are chosen jointly, and all made before the next choice. By default, several workers
@@ -382,6 +387,7 @@ class Problem(Immutable):
             default, all runs cost the same.
         overhead : the largest time for choosing runs, in units of the time of f, beyond 10 s. Where it would take
             longer, more runs are chosen together; None: no limit.
+        deadline : seconds from now, after which no run should end: runs that would take longer are not begun.
 
         Examples
         --------
@@ -396,18 +402,22 @@ class Problem(Immutable):
         if overhead is not None and not is_number(overhead, 0.0):
             raise ValueError(f"overhead must be a number, zero or more, or None, but it is {shown(overhead)}.")
         limit = None if overhead is None else Overhead(float(overhead))
+        if deadline is not None and not (is_number(deadline, 0.0) and deadline > 0):
+            raise ValueError(f"deadline must be a number of seconds above 0, or None, but it is {shown(deadline)}.")
+        until = None if deadline is None else time.time() + deadline
         entropy = run_entropy(rng)
         evaluator = self._evaluator(entropy)
         with self._session(wanted, entropy, start, cost, checkpoint) as session:
+            session.deadline = until
             return solve(session, evaluator, options, self.name, size, limit)
 
     def session(
         self,
         tolerance: npt.ArrayLike | None = None,
         rtol: float | None = None,
-        criterion: Criterion = "rms",
+        criterion: Criterion | Sequence[Criterion] = "rms",
         level: float = 0.95,
-        budget: int = DEFAULT_BUDGET,
+        budget: Budget = DEFAULT_BUDGET,
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
@@ -455,6 +465,8 @@ class Problem(Immutable):
     ) -> Session:
         if not (cost is None or callable(cost) or (isinstance(cost, str) and cost == MEASURED)):
             raise TypeError(f"cost must be a function of theta and x, 'measured' or None, but it is {shown(cost)}.")
+        if goal.cost is not None and cost is None:
+            raise ValueError("budget has a limit of the cost, but cost is None: pass a function of theta and x.")
         if start is not None:
             self._require_own(start)
         quantity = Quantity(

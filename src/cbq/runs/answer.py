@@ -253,7 +253,7 @@ class AdaptiveAnswer:
         spread, worst = np.std(last.mean, axis=0), worst_quantity(last, goal)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             of_value = goal.size(np.abs(last.half_width / last.mean))[worst]
-        over = "root mean square over Q" if goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
+        over = "root mean square over Q" if goal.criterion_of(worst) == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
         relative = f", {size[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
         several = f", the worst of {len(size)}," * (len(size) > 1)
         of_output = f" for {names.output(worst)}{several}" * (len(size) > 1 or not goal.of_mean_only)

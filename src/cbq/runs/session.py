@@ -37,6 +37,7 @@ from cbq.samples import Cost, Names, Runs, Samples, check_magnitude, measures_at
 
 GOAL_NOTE, SECONDS_NOTE, SPENT_NOTE = "goal", "seconds", "own"  # names of the goal and the times in a checkpoint
 KERNELS = "kernels"  # in the record of a round
+_LEAST_SECONDS = 1e-6  # of a run: a quicker one is not measured
 Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
@@ -167,6 +168,7 @@ class Session:
         self._estimated: dict[tuple[int, int, bool], FittedRound] = {}  # by values, failures and whether it is a round
         self._kernels: Kernels | None = None  # of the last round
         self._limit: Overhead | None = None  # of the own time
+        self.deadline: float | None = None  # seconds since 1970, after which no run should end
         self._spent, self._spending = Spent(), 0.0  # the own time of earlier rounds, and since then
         self._ledger: Ledger | None = None
         self._calls_f = False  # here or in workers
@@ -384,7 +386,8 @@ class Session:
     def keep_pace(self, limit: Overhead) -> None:
         """Let batches be larger from now on where the own time would exceed this limit."""
         self._limit = limit
-        runs, made, until = self._n_values, len(self._seconds), self.goal.budget + len(self._quantity.started)
+        runs, made = self._n_values, len(self._seconds)
+        until = self.n_told + self.affordable(1) + len(self._quantity.started)
         if self.goal.has_target:
             until = min(until, limit.ahead * runs)
         if made and not self.missing:
@@ -419,7 +422,7 @@ class Session:
         A fit to a few more runs changes little. It is a larger share where fits would take too long.
         """
         done, share = self.n_told + len(self._quantity.started), self._spent.share
-        wanted = -(-done // share) if share else self.goal.budget
+        wanted = -(-done // share) if share else self.affordable(workers)
         if not share and self.goal.has_target and self._limit is not None:
             wanted = (self._limit.ahead - 1) * done
         if done < self._policy.first:
@@ -501,10 +504,34 @@ class Session:
         """Whether the goal is reached."""
         return is_reached(self.rounds, self.goal, self._pace.in_a_row)
 
+    def affordable(self, workers: int) -> int:
+        """The number of further runs, besides those that were told, for which budget and deadline should suffice.
+
+        A further run is expected to take as long, and to cost as much, as runs did on average.
+        """
+        goal, told, made = self.goal, self.n_told, len(self._seconds)
+        left = [float(goal.budget - told)]
+        each = sum(self._seconds.values()) / made if made else 0.0
+        if goal.seconds is not None and made:
+            left.append((goal.seconds - each * made) / max(each, _LEAST_SECONDS))
+        if goal.cost is not None and told:
+            spent = self._cost_so_far()
+            left.append((goal.cost - spent) / max(spent / told, np.finfo(float).tiny))
+        if self.deadline is not None:
+            left.append((self.deadline - time.time()) / max(each, _LEAST_SECONDS) * workers)
+        return max(int(min(left)), 0)
+
+    def _cost_so_far(self) -> float:
+        """The cost of all runs that were told."""
+        if not callable(self._cost):
+            return sum(self._seconds.values())
+        done = np.array(sorted(self._values.keys() | self._failures.keys()), dtype=np.intp)
+        return float(np.sum(self._runs.take(done).costs(self._cost)))
+
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
-        spent = self.n_told >= self.goal.budget
+        spent = self.affordable(1) < 1
         if spent and self.missing:  # failed runs do not count, unless they fill the budget
             spent = len(self._failures) >= self.goal.budget
         return spent or self.reached

@@ -177,7 +177,7 @@ class CBQFit(Fit):
 
     def _noise(self, theta: Array) -> Array:
         squares = self.stage1.noise_std.reshape(len(self.theta), -1) ** 2
-        return np.sqrt(near(theta, self.theta, squares, self.stage1.counts))
+        return np.sqrt(near(theta, self.theta, squares, self.stage1.counts.astype(np.float64)))
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) or unlearnt_over_theta(self.learns_over_theta)
