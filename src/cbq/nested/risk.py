@@ -193,10 +193,15 @@ class _Loss:
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
         subset = partial(self._towards_tail, drawn)
         posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
+        return posterior, self._unseen_tail(posterior) or self._beyond(posterior)
+
+    def _beyond(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
+        """A finding where thetas that are in the tail of some draw are beyond the observed ones."""
+        fit, theta = posterior.fit, posterior.nodes.theta[posterior.nodes.subset]
         losses, weights = self(posterior.paths), posterior.nodes.subset_weights
         in_tail = np.any(losses >= step_quantile(losses, weights, self.alpha)[:, None], axis=0)
-        deciding = posterior.nodes.theta[posterior.nodes.subset[in_tail]]
-        return posterior, (*fit._beyond_findings(deciding, tolerated=FRESH), *self._unseen_tail(posterior))
+        away = fit.beyond(theta) & in_tail
+        return fit._beyond_findings(theta[away]) if np.sum(weights[away]) > FRESH else ()
 
     def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
         """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.
