@@ -363,7 +363,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "sensitivity.theta": lambda: [0.6],
     "sensitivity.options": lambda: cbq.SensitivityOptions(points=64, least=64, drawn=16),
     "given.kept": lambda: [],  # measures on the line have no other coordinates
-    "given.x": lambda: np.empty((3, 0)),
+    **dict.fromkeys(["given.x", "Empirical.given.x", "Product.given.x"], lambda: np.empty((3, 0))),
     "marginals.kept": lambda: [0],
     "frame": lambda: {"theta": [1.0, 1.0, 2.0], "x": [0.1, 0.2, 0.3], "f": [1.0, 2.0, 3.0]},
     "frozen": lambda: stats.norm(0.0, 1.0),
@@ -486,6 +486,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "Product.u": lambda: np.array([[0.25, 0.5]]),
     "upper": lambda: 1.0,
     "values": lambda: [0.0],
+    "vary.values": lambda: [0.5, 1.0],
+    "vary.family": lambda: lambda theta, scale: measures.Gaussian(theta, std=scale),
     "averages.values": lambda: np.ones(48),
     "XThetaKernel.values": lambda: [0.0, 0.0],
     "SumKernel.values": lambda: [0.0, 0.0],
@@ -625,9 +627,15 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
     *(
+        f"{name}Fit.{method}"  # these have no model of f
+        for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")
+        for method in ("under", "vary")
+    ),
+    *(
         f"{name}Fit.outcome"
         for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
     ),
+    "MonteCarloFit.gradient",  # it has no answers around the observed thetas
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch

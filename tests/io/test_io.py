@@ -20,8 +20,8 @@ from scipy import stats
 
 import cbq
 from cbq.estimators import CBQFit, MonteCarloFit
-from cbq.estimators.baselines.smoothing import Smoother
 from cbq.estimators.conditional import StageOne
+from cbq.estimators.smoothing import Smoother
 from cbq.fit.base import Fit
 from cbq.io import (
     Instance,

@@ -176,7 +176,7 @@ def require_several_values(samples: Samples) -> None:
     """Raise unless an error can be estimated from the samples."""
     if samples.n_evaluations == 1:
         raise ValueError(
-            "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "
+            "there is one theta with one value of f, which cannot show its own error: evaluate f at more points "
             "of that theta, or at more thetas."
         )
 

@@ -168,6 +168,9 @@ class PriorMeanFit(Fit):
         found, means = self.inner._calibrated_predictives(theta, joint=joint), self._prior_mean(theta)
         return [replace(each, locations=each.locations + means[:, c]) for c, each in enumerate(found)]
 
+    def _noise(self, theta: Array) -> Array:
+        return self.inner._noise(theta)
+
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         return self.inner._suggest(n, prior, rng)
 

@@ -36,6 +36,7 @@ from cbq.fit.summary import (
 )
 from cbq.fit.theta_grids import TAIL
 from cbq.fit.thetas import FRESH, MARGIN, N_WANTED, Suggestion, thetas_between
+from cbq.fit.varied import Varied
 
 __all__ = [
     "Emulator",
@@ -46,4 +47,5 @@ __all__ = [
     "Outcome",
     "OutcomeOptions",
     "PredictiveDistribution",
+    "Varied",
 ]

@@ -43,6 +43,7 @@ from cbq.fit.findings import (
     equal_values,
     missed_variance,
     unseen_points,
+    warn_of,
 )
 from cbq.fit.heavy_tails import infinite_variance
 from cbq.fit.outcome import OPTIONS, Of, Outcome, OutcomeOptions
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
     from cbq.fit.best import BestTheta, Constraints
     from cbq.fit.diagnostics import Diagnostic
+    from cbq.fit.varied import Varied
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
@@ -96,6 +98,7 @@ class Fit(Immutable, ABC):
     about_samples: tuple[Finding, ...] = ()  # from the samples, for this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
     _names: Names | None = None  # of the samples
+    _has_other_family: bool = False  # than its samples: made by `under`
     _is_quiet: bool = False  # whether answers at thetas beyond the observed ones raise no warning
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
@@ -411,6 +414,33 @@ class Fit(Immutable, ABC):
         mean = mean_slopes(self, thetas)
         return (mean, np.moveaxis(read_slopes(self, thetas, covariances(self.p)), 0, 2)) if return_cov else mean
 
+    @warning_beyond
+    def noise(self, theta: npt.ArrayLike) -> Array:
+        """The standard deviation of a single run at thetas (M, p), given x: (M,), or (M, C) with C outputs.
+
+        Zero if f is not random. Few runs near a theta count less than the average of all.
+
+        Examples
+        --------
+        >>> def f(x, theta, rng):
+        ...     return np.sin(x[:, 0]) + theta[0] * rng.standard_normal(len(x))
+        >>> problem = cbq.Problem(
+        ...     f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform(0.1, 1.0), stochastic=True
+        ... )
+        >>> low, high = cbq.MOBQ().fit(problem.collect(T=20, N=20, rng=0)).noise([0.2, 0.9])
+        >>> bool(low < high)
+        True
+        """
+        found = self._noise(self._thetas(theta))
+        return found[:, 0] if self.C is None else found
+
+    def _noise(self, theta: Array) -> Array:
+        """The standard deviation (M, C) of a single run at thetas (M, p)."""
+        raise TypeError(
+            f"{type(self).__name__} has no estimate of the noise of f: fit cbq.MOBQ() or cbq.CBQ(), which tell it from "
+            f"the spread of f over x."
+        )
+
     @overload
     def sample(
         self,
@@ -698,6 +728,73 @@ class Fit(Immutable, ABC):
         """
         return Outcome.of_fit(self, theta, size=size, of=of, rng=rng, options=options, progress=progress)
 
+    def under(self, family: Any) -> Self:
+        """The same runs under other measures of x: what if the input distribution were another one?
+
+        family : a function from theta (p,) to the measure of x, or one measure for all thetas, as for `cbq.Samples`.
+
+        The model of f stays as it is, and I is its integral under the new measures, in all answers of the new fit, such
+        as `best`, `outcome` and `cbq.sensitivity`. Intervals grow where the runs do not reach, and a warning of the
+        kind *reach* has the share of the new mass there. Only `MOBQ` and `LatentBQ` have such a model. The new fit
+        cannot be saved: save this one, and call `under` on the loaded one.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> calm = fit.under(lambda theta: cbq.measures.LogNormal(np.log(theta), std=0.1))
+        >>> calm.predict([100.0]).shape
+        (1,)
+        """
+        found = self._under(family)
+        warn_of(each for each in found.findings if each.kind == "reach")
+        return found
+
+    def _under(self, family: Any) -> Self:
+        """The fit under another family, without a warning."""
+        raise ValueError(
+            f"{type(self).__name__} has no model of f that could be integrated under another family: fit cbq.MOBQ() to "
+            f"these samples."
+        )
+
+    def vary(
+        self,
+        family: Callable[..., Any],
+        values: npt.ArrayLike,
+        theta: npt.ArrayLike | None = None,
+        *,
+        parameter: str | None = None,
+        level: float = 0.95,
+    ) -> Varied:
+        """I under a family with a further parameter, at several values of it: a table, a figure, sliders in a report.
+
+        family : a function of theta (p,) and of the parameter that returns the measure of x.
+        values : of the parameter, (V,).
+        theta : (M, p), by default thetas over the observed ones.
+        parameter : its name; by default the name of the second argument of the family.
+        level : of the intervals.
+
+        `fit.report(path, more=[result])` has the sliders. A column `unreached` has the share of the mass where the runs
+        do not reach, see `under`.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> def family(theta, volatility):
+        ...     return cbq.measures.LogNormal(np.log(theta), std=volatility)
+        >>> varied = fit.vary(family, [0.1, 0.2], theta=[90.0, 100.0])
+        >>> list(varied.to_frame().columns)
+        ['volatility', 'theta', 'mean', 'lower', 'upper', 'unreached']
+        """
+        from cbq.fit.varied import Varied
+
+        return Varied.of_fit(self, family, values, theta, parameter=parameter, level=level)
+
+    def _unreached(self, theta: Array) -> Array:
+        """The share (M,) of the mass of the measures at thetas (M, p) where the runs do not reach."""
+        raise NotImplementedError
+
     @warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, with intervals; `cbq.fit.figures.plot_fit` describes the options at length.
@@ -780,6 +877,11 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
+        if self._has_other_family:
+            raise ValueError(
+                "a fit under another family cannot be saved: save the fit that it was made from, and call "
+                "under(family) on the loaded one."
+            )
         values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"}
         save_file(file_name(path, "path"), SAVED_FIELDS, {**values, "fit": self})
 
@@ -838,8 +940,8 @@ class Fit(Immutable, ABC):
         """Results of all outputs, with their axis last, or without it where f has none."""
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
-    def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta, self.names, "this fit"), "theta")
+    def _thetas(self, theta: npt.ArrayLike, name: str = "theta") -> Array:
+        return squarable(thetas_in(theta, self.names, "this fit", name), name)
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file

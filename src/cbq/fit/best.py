@@ -8,7 +8,7 @@ be best: a candidate whose interval lies below another's is not the optimum of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,8 +30,11 @@ from cbq.common import (
     is_whole,
     shown,
 )
+from cbq.fit.between_thetas import Interpolation
 from cbq.fit.findings import warn_of
-from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
+from cbq.fit.outcome import OutcomeOptions
+from cbq.fit.theta_grids import observed_range, prior_range
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Empirical, Measure
 from cbq.measures.points import sobol
 from cbq.report import ArrayTable
@@ -46,6 +49,9 @@ Constraints = Mapping[Any, Limited] | Callable[[Array], npt.ArrayLike]
 
 NEAR = 0.01  # the default epsilon, relative to the range of the mean
 SPREAD = 512  # candidates all over a region
+# Properties of f are smooth over theta, so that few thetas tell them of all candidates; rough ones choose candidates.
+OF_OUTCOME = OutcomeOptions(interpolation=Interpolation(first=8, checked=4))
+ROUGHLY = replace(OF_OUTCOME, draws=100, drawn=128, few=32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,8 +141,11 @@ class Contest:
             raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
         among = _atoms(prior_or_bounds, fit.p) if among is None else among
         if among is not None:
-            theta = np.unique(fit._thetas(among), axis=0)
-            mean = sign * _of(fit.predict(theta), c)
+            theta = np.unique(fit._thetas(among, "among"), axis=0)
+            try:
+                mean = sign * _of(fit.predict(theta), c)
+            except ValueError as error:  # as of an estimator that answers at the observed thetas only
+                raise ValueError(f"among must hold thetas at which the fit has an answer: {error}") from error
         else:
             theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, limits, level, rng, spread=spread)
         values = fit.sample(theta, size, rng)
@@ -369,8 +378,9 @@ class Limits:
         """Whether draws (S, M, C) of I at thetas (M, p) keep the constraints: (S, M)."""
         found = np.all((draws >= self.low) & (draws <= self.high), axis=-1)
         for each, least, largest in self.of_outcome:
-            # One number for all thetas: what is not known of f moves the property the same way at neighbours.
-            sure, drawn = self._sure(each, least, largest, fit, theta, level), rng.random((len(draws), 1))
+            # One number for all thetas: the uncertainty of f moves the property the same way at neighbours.
+            sure = self._sure(each, least, largest, fit, theta, level, 2**12, OF_OUTCOME)
+            drawn = rng.random((len(draws), 1))
             found &= drawn < sure
         if self.allowed is not None:
             found &= _allowed(self.allowed, theta)
@@ -385,19 +395,26 @@ class Limits:
         with np.errstate(over="ignore"):
             found = np.prod(ndtr((self.high - mean) / std) - ndtr((self.low - mean) / std), axis=1)
         for each, least, largest in self.of_outcome:
-            found = found * self._sure(each, least, largest, fit, theta, level, size)
+            found = found * self._sure(each, least, largest, fit, theta, level, size, ROUGHLY)
         return found if self.allowed is None else np.where(_allowed(self.allowed, theta), found, 0.0)
 
     @staticmethod
     def _sure(
-        each: OfOutcome, least: float, largest: float, fit: Fit, theta: Array, level: float, size: int = 2**12
+        each: OfOutcome,
+        least: float,
+        largest: float,
+        fit: Fit,
+        theta: Array,
+        level: float,
+        size: int,
+        options: OutcomeOptions,
     ) -> Array:
         """The probability (M,) that a property of f is within its limits.
 
         Its uncertainty on either side is that of a normal distribution with the end of its interval. size: number of
         points of each measure.
         """
-        found = each.of(fit.outcome(theta, size=size), level)
+        found = each.of(fit.outcome(theta, size=size, options=options), level)
         c = each.column(fit.names, fit.C or 1)
         estimate, low, high = (np.asarray(part) if fit.C is None else part[:, c] for part in found)
         score, tiny = float(ndtri(0.5 * (1 + level))), np.finfo(float).tiny

@@ -47,11 +47,11 @@ class RareEventSampling:
     widths: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0)
     everywhere: float = 0.3
     stages: int = 8
-    points: int = 1024
-    kernels: int = 128
+    points: int = 2048
+    kernels: int = 256
     neighbours: int = 8
     least_width: float = 0.03
-    least: float = 32.0
+    least: float = 64.0
     reach: float = 8.0
 
     def draw(

@@ -45,6 +45,7 @@ from cbq.gp.quadrature import (
     explain,
     integrate,
 )
+from cbq.gp.reach import Reach
 from cbq.gp.selection import (
     NOT_LEARNT,
     KernelChoice,
@@ -94,6 +95,7 @@ __all__ = [
     "PooledPoints",
     "Prediction",
     "Process",
+    "Reach",
     "Result",
     "Selection",
     "Spectral",

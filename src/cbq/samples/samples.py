@@ -41,10 +41,9 @@ from cbq.samples.bounds import (
     shown_bounds,
 )
 from cbq.samples.conditional import ConditionalMeasure, Family, UnknownMeasure, check_ratio
-from cbq.samples.datasets import datatree
 from cbq.samples.files import build_samples, load_samples, read_checkpoint, read_samples, save_samples
 from cbq.samples.findings import Failures, SamplesFinding, about, failed_points
-from cbq.samples.frames import Columns, read_table, samples_html, to_frame
+from cbq.samples.frames import Columns, datatree, read_table, samples_html, to_frame
 from cbq.samples.joining import joined
 from cbq.samples.names import Names, by_point
 from cbq.samples.posteriors import Source, Thin, read_posteriors
@@ -577,6 +576,11 @@ class Samples(Immutable):
         ['price', 'x', 'payoff']
         """
         return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
+
+    def _under(self, family: Any) -> Samples:
+        """The same points and values with other measures, of which they are no draws: they count as chosen."""
+        conditional = ConditionalMeasure.of(family, self.theta, self.d, "family")
+        return self._replaced(conditional=conditional, design="adaptive", log_weights=None, _proposal=None)
 
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples with these failures."""

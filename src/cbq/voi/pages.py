@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from cbq.common import Array, listed
 from cbq.report import (
-    Html,
+    Fragment,
     Page,
     Reader,
     Section,
@@ -92,7 +92,7 @@ def _interval(low: float, value: float, high: float, currency: str = "") -> str:
     return f"{before}{resolved(value, half)} ({resolved(low, half)} to {resolved(high, half)})"
 
 
-def _remarked(rows: Sequence[Any], who: Callable[[Any], str]) -> Html:
+def _remarked(rows: Sequence[Any], who: Callable[[Any], str]) -> Fragment:
     """The notes of rows, each once with the names and the prices of those it is about: warnings first, then remarks."""
     every, about = {row.willingness_to_pay for row in rows}, dict[tuple[bool, str], list[Any]]()
     for row in rows:
@@ -138,7 +138,7 @@ def table_page(
     return Page(title or "The value of information", subtitle, _remarked(found.rows, lambda row: row.pars), sections)
 
 
-def _values(found: EvppiTable, at: float | None = None) -> Html:
+def _values(found: EvppiTable, at: float | None = None) -> Fragment:
     """EVPPI in words, as charts, and as a table, at the willingness to pay nearest to `at`.
 
     By default at the one where the largest EVPPI is.
@@ -216,7 +216,7 @@ def _place(prices: Array, at: float | None) -> int:
     return len(prices) // 2 if at is None else int(np.argmin(np.abs(prices - at)))
 
 
-def _method(found: EvppiTable) -> Html:
+def _method(found: EvppiTable) -> Fragment:
     words = (
         "The net benefits are regressed on the inputs of a set by a Gaussian process with fitted hyperparameters. "
         "EVPPI is the posterior expectation of the gain, and its interval covers the uncertainty of the regression and "
@@ -270,7 +270,7 @@ def study_page(
     return Page(title or "The size of the study", subtitle, top, [*sections, repeated])
 
 
-def _evsi(found: EvsiTable) -> Html:
+def _evsi(found: EvsiTable) -> Fragment:
     row = max(found.rows, key=lambda row: (row.size, row.evsi))
     share = f", {row.evsi / row.evppi:.0%} of EVPPI ({money(row.evppi)})" if row.evppi > 0 else ""
     value = _interval(row.lower, row.evsi, row.upper, found.currency)
@@ -278,7 +278,7 @@ def _evsi(found: EvsiTable) -> Html:
     return joined([words, *_by_size(found, evsi_figure(found), "EVSI")])
 
 
-def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Html]:
+def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Fragment]:
     table = part_of(found, f"{unit(name, found.currency)} with {100 * found.level:.4g}% intervals.")
     return [figure_html(figure.panels, f"{name} over the size of the study."), table]
 
@@ -292,7 +292,7 @@ def appendix_page(
     """The page of an appendix, with a section for each part that there is."""
     names = found.ceac.decisions
     subtitle = f"{len(names)} decisions ({', '.join(names)}), from {found.ceac.n} draws of a model."
-    top = Html("") if found.evppi is None else _remarked(found.evppi.rows, lambda row: row.pars)
+    top = Fragment() if found.evppi is None else _remarked(found.evppi.rows, lambda row: row.pars)
     sections = [*_sections(found), _repeat(found, repeat, record)]
     return Page(title or "Probabilistic sensitivity analysis", subtitle, top, sections)
 
@@ -311,7 +311,7 @@ def _sections(found: Appendix) -> Iterator[Section]:
         yield Section("How it was computed", _method(found.evppi))
 
 
-def _tornado(found: TornadoTable) -> Html:
+def _tornado(found: TornadoTable) -> Fragment:
     low, high = (f"{100 * share:g}%" for share in found.between)
     words = (
         f"The expected net benefit of {found.decision} less that of {found.reference}{at_price(found.rows[0])}, "
@@ -327,7 +327,7 @@ def _tornado(found: TornadoTable) -> Html:
     return joined([paragraph(words), drawn, part_of(found, caption)])
 
 
-def _ratios(found: IcerTable) -> list[Html]:
+def _ratios(found: IcerTable) -> list[Fragment]:
     """Which decision is best on average at which willingness to pay, and the table."""
     on = [row for row in found.rows if row.status == "frontier"]
     places = [f"{on[0].decision} up to a willingness to pay of {number_text(on[1].icer, 4)}"] if len(on) > 1 else []
@@ -343,7 +343,7 @@ def _ratios(found: IcerTable) -> list[Html]:
     return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), part_of(found, caption)]
 
 
-def _plane(found: CePlane) -> list[Html]:
+def _plane(found: CePlane) -> list[Fragment]:
     caption = (
         f"Differences from {found.reference} in {min(len(found.effects), MOST_DOTS)} of {len(found.effects)} draws, "
         f"with ellipses that hold {100 * found.level:.4g}% of normal draws."
@@ -359,7 +359,7 @@ def _plane(found: CePlane) -> list[Html]:
     return [heading("The cost-effectiveness plane"), drawn, table]
 
 
-def _losses(found: NetBenefitTable, line: float | None) -> Html:
+def _losses(found: NetBenefitTable, line: float | None) -> Fragment:
     """Net benefits at the willingness to pay nearest to the line, and expected losses over all of them."""
     price = found.prices[0] if line is None else nearest_price(found.prices, line)
     rows = found.at(price)
@@ -378,7 +378,7 @@ def _losses(found: NetBenefitTable, line: float | None) -> Html:
     return joined([paragraph(words), drawn, part_of(replace(found, rows=tuple(rows)), caption)])
 
 
-def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> Html:
+def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> Fragment:
     words = paragraph(
         "The probability that a decision has the largest net benefit, as a share of the draws. Choose the decision "
         "with the largest mean net benefit, even if another one is best more often."
@@ -405,7 +405,7 @@ def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> H
     return joined([words, reader.html(), figure_html(panels, caption, reader=reader.id), table])
 
 
-def _perfect(found: Evpi, level: float, line: float | None) -> Html:
+def _perfect(found: Evpi, level: float, line: float | None) -> Fragment:
     words = (
         f"What it would be worth, {found.per}, to know all inputs before deciding (EVPI): the expected loss from "
         f"choosing under uncertainty, and the most that any study can be worth."

@@ -36,6 +36,7 @@ from cbq.fit import (
     thetas_between,
     unlearnt_over_theta,
 )
+from cbq.fit.noise import near
 from cbq.gp import MIN_GROUPS, NOT_LEARNT, Calibration, GPPrior, relative_errors
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Design, Samples, equal_rows, find_thetas
@@ -173,6 +174,10 @@ class CBQFit(Fit):
     @property
     def correlation(self) -> Array:
         return self.stage1.correlation
+
+    def _noise(self, theta: Array) -> Array:
+        squares = self.stage1.noise_std.reshape(len(self.theta), -1) ** 2
+        return np.sqrt(near(theta, self.theta, squares, self.stage1.counts.astype(np.float64)))
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) or unlearnt_over_theta(self.learns_over_theta)

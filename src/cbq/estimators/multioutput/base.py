@@ -13,7 +13,7 @@ import numpy as np
 
 from cbq.common import Array, Integers, evenly
 from cbq.embeddings.many import together
-from cbq.estimators.baselines.averages import Averages, averages
+from cbq.estimators.monte_carlo import Averages, averages
 from cbq.estimators.multioutput.candidates import refuse_theta
 from cbq.fit import (
     Diagnostic,
@@ -281,6 +281,9 @@ class PooledFit(Fit):
                 found[list(group.outputs)] = np.sqrt(parts[0].process.amplitude * parts[0].process.noise)
         return np.asarray(self._points.scale * found)
 
+    def _noise(self, theta: Array) -> Array:
+        return np.broadcast_to(self.noise_std, (len(theta), len(self._outputs)))
+
     @property
     def correlation(self) -> Array:
         if len(self._outputs) == 1:
@@ -348,6 +351,8 @@ class PooledFit(Fit):
             f"Predictive distribution: normal, with a scale that is known within a factor of "
             f"{self.calibrated_by.factor:g}."
         )
+        if self._has_other_family:
+            return [*lines, "Under another family than the one of its samples, whose points count as chosen."]
         return lines + _of_events(samples) + saving_lines(samples)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from cbq.common import Array, Executor, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
+from cbq.estimators.under import under_other_family, unreached
 from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
+from cbq.gp import Reach
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
 from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import RBF, Kernel
+from cbq.linalg import Jitter
 from cbq.measures import Empirical
 from cbq.samples import Samples
 
@@ -183,15 +187,28 @@ class LatentBQFit(Fit):
         self.samples, self.priors, self.settings = samples, tuple(priors), dict(settings)
         self.draws, self.nodes, self.size, self.seed = draws, nodes, size, seed
         self.theta, self.C = samples.theta, samples.C
-        rng, u = np.random.default_rng(seed), inputs_of(samples)
+
+    @cached_property
+    def _drawn_processes(self) -> tuple[LatentDraws, ...]:
+        rng, u = np.random.default_rng(self.seed), inputs_of(self.samples)
         extra = self._nodes(rng)
-        columns = np.repeat(samples.table.T, self._each, axis=0)
-        self._drawn_processes = tuple(
-            LatentPosterior.of(prior, u, values).draws(extra, -(-draws // self._each), rng)
+        columns = np.repeat(self.samples.table.T, self._each, axis=0)
+        return tuple(
+            LatentPosterior.of(prior, u, values).draws(extra, -(-self.draws // self._each), rng)
             for prior, values in zip(self.priors, columns, strict=True)
         )
 
-    _drawn_processes: tuple[LatentDraws, ...]
+    def _under(self, family: Any) -> Self:
+        return under_other_family(self._replaced(samples=self.samples._under(family)), self)
+
+    def _unreached(self, theta: Array) -> Array:
+        return unreached(self.samples, self._reaches, theta)
+
+    @cached_property
+    def _reaches(self) -> list[Reach]:
+        """How far the runs reach, by the first process of each output; a value weighs as an error of unit variance."""
+        u = inputs_of(self.samples)
+        return [Reach.of(prior.kernel, u, Jitter(), 1.0 / prior.amplitude) for prior in self.priors[:: self._each]]
 
     @property
     def _each(self) -> int:
