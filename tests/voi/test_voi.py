@@ -555,6 +555,13 @@ def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
     assert evpi(values).std > 2 * evpi(values[order]).std
 
 
+def test_net_benefits_that_the_input_determines_have_no_note():
+    x = draws(300, 0, 1)[:, 0]
+    (row,) = evppi({"old": 0 * x, "new": 5 * x}, {"x": x}).rows
+    assert_allclose(row.evppi, row.evpi, rtol=1e-6)
+    assert row.note == ""
+
+
 def test_a_sorted_table_is_no_markov_chain():
     outputs, inputs = toy(1500, 72)
     (plain,) = evppi(outputs, inputs, ["theta"]).rows

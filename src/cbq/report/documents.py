@@ -20,6 +20,7 @@ WIDTH, HEIGHT = 6.3, 3.0  # of a chart, in inches
 BAR_HEIGHT = 0.32  # of a chart with names, in inches for each
 DPI = 200
 SMALL = 7.5  # points, of tables
+BELOW_HEADING = 30  # millimetres of a page that a heading needs below it
 MAX_WIDTH = 40  # letters of a column
 EM_OF_LETTER = 0.65  # the width of a letter, relative to the size of the font
 COLOURS = {"failed": (179, 0, 27), "warning": (192, 79, 0), "remark": (0, 114, 178), "good": (0, 121, 90)}
@@ -147,6 +148,8 @@ class Pdf(Writer):
         self._pdf.ln(1.5)
 
     def heading(self, text: str, level: int) -> None:
+        if level and self._pdf.will_page_break(BELOW_HEADING):
+            self._pdf.add_page()
         self._pdf.ln((0, 4, 1)[level])
         self._write(text, (18, 13, 10.5)[level], "B")
 

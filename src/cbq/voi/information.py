@@ -337,10 +337,12 @@ class Estimates:
         perfect = (float(self.evpi_se[k]) / self.unit) ** 2
 
         def error(by_value: float, by_evpi: float) -> float:
+            if evpi == 0:  # all else is rounding
+                return 0.0
             paired = by_value**2 * linear - 2.0 * by_value * by_evpi * both + by_evpi**2 * perfect
             return self.unit * float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
 
-        share_se = error(1.0, share) / evpi if evpi > 0 else 0.0
+        share_se = error(1.0, share) / (evpi or 1.0)
         return {
             "share": share,
             "share_se": share_se,
