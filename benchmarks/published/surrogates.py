@@ -28,6 +28,7 @@ from _common import TEST_SEED, rmse
 from _tables import Score, Table, run
 from peers import CASES, COUNTS, RULE_POINTS, M, T, surrogate
 
+BLOCK = 256  # points of a posterior of BoTorch
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
@@ -60,8 +61,9 @@ def botorch(x: np.ndarray, f: np.ndarray) -> Predict:
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
 
     def predict(at: np.ndarray) -> np.ndarray:
+        blocks = np.array_split(at, max(len(at) // BLOCK, 1))  # a posterior has the covariance of all its points
         with torch.no_grad():
-            return np.asarray(model.posterior(torch.tensor(at)).mean.numpy()).ravel()
+            return np.concatenate([model.posterior(torch.tensor(block)).mean.numpy().ravel() for block in blocks])
 
     return predict
 

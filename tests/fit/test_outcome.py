@@ -324,6 +324,7 @@ def test_fits_without_a_model_of_f_say_so(estimator, fit):
         _ = other.emulator
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.parametrize(
     ("f", "words"),
     [

@@ -8,6 +8,7 @@ from scipy.stats import norm
 import cbq
 from cbq.fit.slopes import Stencils
 from cbq.measures import Gamma, Gaussian, LogNormal, Product, Uniform
+from cbq.problems import butterfly, health
 from refusals import refusals
 
 SPOTS = [85.0, 100.0, 115.0]
@@ -91,6 +92,47 @@ def test_closed_forms_are_met_where_f_is_known_exactly():
     slopes, low, high = fit.gradient(theta, level=0.999)
     assert np.all((low <= np.stack(true, axis=1) + 1e-8) & (np.stack(true, axis=1) - 1e-8 <= high))
     assert_allclose(slopes, np.stack(true, axis=1), atol=1e-3 * np.max(np.abs(true)))
+
+
+def butterfly_slopes(theta):
+    def of_price(forward):  # the deltas of its calls
+        return sum(n * norm.cdf(np.log(forward / K) / 0.3 + 0.15) for n, K in butterfly.STRIKES)
+
+    return of_price(theta) - (1 + butterfly.SHOCK) * of_price((1 + butterfly.SHOCK) * theta)
+
+
+def linear_slopes(theta):
+    # Sigma^-1 = diag(1 / theta) + Y'Y: d Sigma = Sigma_j Sigma_j' / theta_j^2, and dm = Sigma_j m_j / theta_j^2
+    m, sigma = cbq.problems.get("linear", dim=3).integrand.__self__.posterior(theta)
+    return (np.sum(sigma**2, axis=1) + 2 * m * np.einsum("mi,mij->mj", m, sigma)) / theta**2
+
+
+def health_slopes(theta):
+    x, shared = health.conditional_mean(theta), health.RHO / (1 + health.RHO)
+    k6, k14 = (health.STD[j] * shared / health.THETA_STD[0] for j in (health.X6, health.X14))
+    one, two = (health.VALUE * x[:, j] for j in (4, 12))
+    slopes = np.empty((len(theta), 2, 2))
+    slopes[:, 0, 0], slopes[:, 1, 0] = one * (x[:, health.X6] + theta[:, 0] * k6), one * theta[:, 0] * k6
+    slopes[:, 0, 1], slopes[:, 1, 1] = two * theta[:, 1] * k14, two * (x[:, health.X14] + theta[:, 1] * k14)
+    return slopes
+
+
+@pytest.mark.filterwarnings("ignore:equal values", "ignore:few")
+@pytest.mark.parametrize(
+    ("name", "options", "T", "slopes"),
+    [
+        ("butterfly", {}, 24, butterfly_slopes),
+        ("linear", {"dim": 3}, 60, linear_slopes),
+        ("health", {}, 60, health_slopes),
+    ],
+)
+def test_slopes_of_a_known_function_are_its_closed_forms_to_1e8(name, options, T, slopes):
+    problem = cbq.problems.get(name, **options)
+    known = cbq.PriorMean(cbq.LSMC(), mean_x=problem.integrand, integral=problem.exact)  # nothing is left to learn
+    fit = known.fit(problem.collect(T, 4, rng=0, design="sobol"))
+    theta = problem.prior.sample(6, 1)
+    true = slopes(theta)
+    assert_allclose(fit.gradient(theta), true, atol=1e-8 * np.max(np.abs(true)))
 
 
 @pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ()])

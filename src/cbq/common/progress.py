@@ -65,7 +65,7 @@ def course(progress: Progress, name: str, done: int, total: int) -> Iterator[Cou
         with _bar(name, done, total) as bar:
             yield bar
     else:
-        yield Course() if progress is False else Log()
+        yield Course() if progress is False else Lines()
 
 
 class _Told(Course):
@@ -78,7 +78,7 @@ class _Told(Course):
         self._report(done, total)
 
 
-class Log(Course):
+class Lines(Course):
     """Lines on the error stream, which batch systems keep, once a run has lasted some seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -110,9 +110,13 @@ def tail_risk(
     output: int | None,
     *,
     drawn: int = SUBSET,
+    start_only: bool = False,
     **how: Any,
 ) -> tuple[TailRisk, OuterPosterior]:
-    """The value at risk, and the posterior of I behind it. drawn : the number of thetas at which I is drawn."""
+    """The value at risk, and the posterior of I behind it.
+
+    drawn : the number of thetas at which I is drawn. start_only : whether nothing but the start of the tail is wanted.
+    """
     loss = _Loss.of(fit, alpha, tail, output)
     find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
 
@@ -126,7 +130,7 @@ def tail_risk(
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
         return value, standard_error(parts)
 
-    posterior, findings = loss.posterior(fit, prior, drawn, **how)
+    posterior, findings = loss.posterior(fit, prior, drawn, start_only, **how)
     result = posterior.answer(functional, at_mean, findings)
     risk = TailRisk(**vars(result), tail=posterior.answer(loss.tail_mean, findings=findings, warn=False))
     return risk, posterior
@@ -184,7 +188,7 @@ class _Loss:
         return self.sign * tail_mean(self(values), weights, self.alpha)
 
     def posterior(
-        self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, **how: Any
+        self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, start_only: bool = False, **how: Any
     ) -> tuple[OuterPosterior, tuple[Finding, ...]]:
         """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail.
 
@@ -193,10 +197,15 @@ class _Loss:
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
         subset = partial(self._towards_tail, drawn)
         posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
+        return posterior, self._unseen_tail(posterior, start_only) or self._beyond(posterior)
+
+    def _beyond(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
+        """A finding where thetas that are in the tail of some draw are beyond the observed ones."""
+        fit, theta = posterior.fit, posterior.nodes.theta[posterior.nodes.subset]
         losses, weights = self(posterior.paths), posterior.nodes.subset_weights
         in_tail = np.any(losses >= step_quantile(losses, weights, self.alpha)[:, None], axis=0)
-        deciding = posterior.nodes.theta[posterior.nodes.subset[in_tail]]
-        return posterior, (*fit._beyond_findings(deciding, tolerated=FRESH), *self._unseen_tail(posterior))
+        away = fit.beyond(theta) & in_tail
+        return fit._beyond_findings(theta[away]) if np.sum(weights[away]) > FRESH else ()
 
     def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
         """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.
@@ -215,8 +224,8 @@ class _Loss:
         found = weights[chosen] / rate[chosen]
         return order[chosen], found / np.sum(found)
 
-    def _unseen_tail(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
-        """A finding where most of the tail is unlike all observed thetas.
+    def _unseen_tail(self, posterior: OuterPosterior, start_only: bool) -> tuple[Finding, ...]:
+        """A finding where most of the tail, and its start if it alone is wanted, is unlike all observed thetas.
 
         It is outside of their range, with losses worse than at any of them; or the losses are worse by more than a
         margin, wherever they are.
@@ -229,7 +238,7 @@ class _Loss:
         outside = np.any((nodes.theta < np.min(fit.theta, axis=0)) | (nodes.theta > np.max(fit.theta, axis=0)), axis=1)
         unseen = tail & (losses > largest + np.where(outside, ROUNDING * abs(largest), margin))
         share = 1.0 if np.all(unseen[tail]) else float(np.sum(nodes.weights[unseen]) / np.sum(nodes.weights[tail]))
-        if share <= UNSEEN:
+        if share <= UNSEEN or (start_only and start <= largest):
             return ()
         which = "the whole tail" if share == 1 else f"{share:.0%} of the tail"
         text = (

@@ -260,10 +260,10 @@ class _Tail(Risk):
         object.__setattr__(self, "alpha", between_0_and_1(self.alpha, "alpha"))
 
     def _risk(
-        self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int
+        self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int, **options: bool
     ) -> tuple[TailRisk, OuterPosterior]:
         n = max(n, int(np.ceil(TAIL / (1 - self.alpha))))
-        return tail_risk(fit, prior, self.alpha, "upper", output, n=n, design="sobol", rng=0, drawn=drawn)
+        return tail_risk(fit, prior, self.alpha, "upper", output, n=n, design="sobol", rng=0, drawn=drawn, **options)
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ class ValueAtRisk(_Tail):
     alpha: float = 0.995
 
     def answer(self, fit: Fit, prior: Measure, output: int | None, n: int, drawn: int) -> tuple[Answer, OuterPosterior]:
-        return self._risk(fit, prior, output, n, drawn)
+        return self._risk(fit, prior, output, n, drawn, start_only=True)
 
     def slopes(self, mean: Array, std: Array, weights: Array, estimate: float) -> Array:
         return np.asarray(np.exp(-0.5 * np.clip((mean - estimate) / std, -40, 40) ** 2) / std)
