@@ -1,14 +1,18 @@
 # Each target sets up what it needs: a new machine with Python, pip and make is enough.
 PYTHON ?= python3
 VENV   ?= .venv
-BIN    := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN    := $(VENV)/$(SCRIPTS)
 LIGHT  := $(VENV)/.light
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
-BARE   := $(VENV)/bare
+OTHER  := $(VENV)/other
+FRESH  := $(OTHER)/$(SCRIPTS)/python -m
+PEERS  := $(VENV)/peers
 DEMO   ?= demo
 FIGURES ?= reproduction
+PUBLISHED ?= published
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 # Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
 MEASURED := imports linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
@@ -16,9 +20,12 @@ MEASURED := imports linalg accuracy ablation choice calibration speed collect ne
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
+TABLES := evppi nested_quadrature zoo capital surrogates  # benchmarks/published/NAME.py
+EXTRAS := cli,documents,frame,plot,sklearn,tables
+TESTING := pytest pytest-xdist mpmath nbclient ipykernel pyyaml
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all test-minimal lint docs bench clean
+.PHONY: demo reproduce test test-all test-minimal test-oldest test-upstream package lint docs bench published clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
@@ -36,11 +43,36 @@ test: $(READY)
 test-all: $(READY)
 	$(BIN)/python -m pytest $(SPREAD)
 
-# An environment of its own, without extras: numpy, scipy and threadpoolctl are enough.
+# The next four use an environment of their own. Without extras, numpy, scipy and threadpoolctl are enough.
 test-minimal:
-	$(PYTHON) -m venv --clear $(BARE)
-	$(BARE)/bin/python -m pip install --quiet . pytest
-	$(BARE)/bin/python -m pytest tests/test_minimal.py
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(FRESH) pip install --quiet . pytest
+	$(FRESH) pytest tests/test_minimal.py
+
+# The oldest versions that pyproject.toml allows, of the library and of its extras; run it with the oldest Python.
+# Deprecations among them are no concern of cbq; matplotlib of that time needs pyparsing of that time.
+test-oldest:
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(PYTHON) .ci/floors.py > $(OTHER)/floors.txt
+	$(FRESH) pip install --quiet --constraint $(OTHER)/floors.txt ".[$(EXTRAS)]" $(TESTING) "pyparsing<3.3"
+	$(FRESH) pytest $(SPREAD) -m "not slow" -W ignore::DeprecationWarning
+
+# The newest versions, also those that are not released yet.
+test-upstream:
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(FRESH) pip install --quiet --pre --upgrade ".[$(EXTRAS)]" $(TESTING)
+	$(FRESH) pytest $(SPREAD) -m "not slow"
+
+# What is released, checked, and the wheel installed in an empty environment.
+package:
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(FRESH) pip install --quiet build twine
+	rm -rf dist
+	$(FRESH) build --outdir dist
+	$(FRESH) twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(FRESH) pip install --quiet "$$(echo dist/*.whl)[cli]"
+	cd dist && ../$(OTHER)/$(SCRIPTS)/cbq run sir
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -67,8 +99,15 @@ bench-outcome: bench-outcome-speed
 bench-outcome-speed: $(BENCH)
 	$(BIN)/python benchmarks/outcome.py --speed
 
+# The tables of others beside ours. A finished row is kept in PUBLISHED and is not run again. `published-NAME` runs one.
+published: $(TABLES:%=published-%)
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/page.py --rows $(PUBLISHED)
+
+published-%: $(PEERS)/.ready
+	$(PEERS)/$(SCRIPTS)/python benchmarks/published/$*.py --out $(PUBLISHED)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api reproduction reproduction-quick published
 
 # What a user needs: the command line and figures. Other targets add to it.
 $(LIGHT): pyproject.toml
@@ -86,4 +125,10 @@ $(DOCS): $(LIGHT)
 
 $(BENCH): $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+# Other packages have an environment of their own, with the NumPy that ProbNum needs.
+$(PEERS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/$(SCRIPTS)/python -m pip install --quiet --editable ".[plot,sklearn]" "numpy<2" "scipy<1.16" probnum smt botorch
 	@touch $@

@@ -48,6 +48,36 @@ class SimulatedExecutor:
         return self.ended[number] - self.started[number]
 
 
+class InLine:
+    """One worker that calls at once, and reports these seconds for each call."""
+
+    num_workers = 1
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def submit(self, fn, /, *args):
+        outcome = fn(*args)
+        if isinstance(outcome.result, BatchResult):
+            outcome = outcome._replace(result=outcome.result._replace(seconds=self._seconds))
+        return Done(outcome)
+
+
+class Done:
+    """A future that is done."""
+
+    __hash__ = None
+
+    def __init__(self, outcome):
+        self._outcome = outcome
+
+    def done(self):
+        return True
+
+    def result(self):
+        return self._outcome
+
+
 class SimulatedFuture:
     __hash__ = None
 

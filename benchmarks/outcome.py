@@ -11,7 +11,7 @@ interval of 95%. Errors of probabilities are absolute, those of quantiles in uni
 
 With `--rivals`, the probabilities are estimated from the same runs by two others: cbq.MOBQ fitted to the indicator of
 the event, and a Gaussian process of scikit-learn (Matern 5/2 or RBF with a lengthscale for each input, the likelier
-one; in standardised inputs) that is integrated in the same way. `--speed` times 100 probabilities at 10,000 thetas
+one; in standardised inputs) that is integrated at the same points. `--speed` times 100 probabilities at 10,000 thetas
 after a fit to 600 points. `--events` compares cbq.LatentBQ with cbq.MOBQ, which has bounds, where f is an event or a
 count.
 """
@@ -40,7 +40,7 @@ Array = np.ndarray
 Q = np.array([0.05, 0.5, 0.95])
 SHARES = np.array([0.5, 0.1, 0.02])  # of outcomes beyond the thresholds, on average over thetas
 THETAS = 4
-RIVAL_POINTS = 2**13
+POINTS = 2**13
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def score(name: str, runs: int, seed: int, rivals: bool) -> dict[str, Any]:
     N = 1 if runs < 64 else 8
     samples = problem.collect(runs // N, N, rng=seed, design="sobol")
     fit = cbq.MOBQ().fit(samples)
-    outcome = fit.outcome(truth.theta, size=2**13, rng=seed)
+    outcome = fit.outcome(truth.theta, size=POINTS, rng=seed)
     C = truth.c.shape[1]
 
     def columns(triple: Any) -> Array:
@@ -154,7 +154,7 @@ def score(name: str, runs: int, seed: int, rivals: bool) -> dict[str, Any]:
         }
     if rivals:
         scores["indicator"] = _rmse(_by_indicators(problem, samples, truth), truth.sf)
-        scores["sklearn"] = _rmse(_by_sklearn(samples, truth, cases()[name]().noise > 0), truth.sf)
+        scores["sklearn"] = _rmse(_by_sklearn(samples, truth, cases()[name]().noise > 0, outcome._u), truth.sf)
     return scores
 
 
@@ -183,8 +183,8 @@ def _by_indicators(problem: cbq.Problem, samples: cbq.Samples, truth: Truth) -> 
     return found
 
 
-def _by_sklearn(samples: cbq.Samples, truth: Truth, noisy: bool) -> Array:
-    """The probabilities (M, K, C) by a Gaussian process of scikit-learn, averaged over Sobol points."""
+def _by_sklearn(samples: cbq.Samples, truth: Truth, noisy: bool, points: Array) -> Array:
+    """The probabilities (M, K, C) by a Gaussian process of scikit-learn, averaged over the points of the outcome."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
     from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel  # type: ignore[import-untyped]
 
@@ -192,7 +192,6 @@ def _by_sklearn(samples: cbq.Samples, truth: Truth, noisy: bool) -> Array:
     u = np.column_stack([x, theta]) if samples.depends_on_theta else x
     centre, scale = np.mean(u, axis=0), np.std(u, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    points = np.clip(Sobol(x.shape[1], rng=11).random(RIVAL_POINTS), 2.0**-33, 1 - 2.0**-33)
     found = np.empty_like(truth.sf)
     for c in range(truth.c.shape[1]):
         values = samples.table[:, c]

@@ -57,7 +57,7 @@ nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / ".docs-cache" / _digest_of_sources())
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # seconds for a cell, on a busy machine
 nb_execution_show_tb = True
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
@@ -102,7 +102,7 @@ html_theme_options = {
     "show_nav_level": 1,
     "show_toc_level": 2,
     "header_links_before_dropdown": 8,
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version-switch.html", "theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "default",

@@ -66,14 +66,16 @@ def _row(method: str, mean: Array, cov: Array, truth: Array) -> Row:
 def draw(table: ResultTable) -> Figure:
     """A panel for each of the first seeds, with equal axes: ellipses of 50% and 95%, and the truth."""
     seeds = table.distinct("seed")[:SEEDS_SHOWN]
-    figure = new_figure(max(2.9 * len(seeds), 4.0), 3.4)
+    figure = new_figure(max(2.9 * len(seeds), 4.0), 3.7)
     axes = figure.subplots(1, len(seeds), squeeze=False, sharex=True, sharey=True)[0]
     for ax, seed in zip(axes, seeds, strict=True):
         _draw_ellipses(ax, table.where(seed=seed))
         ax.set_title(f"samples of seed {seed}")
         ax.set_xlabel(rf"$I(\theta)$ at $\theta = {PAIR[0]}$")
         ax.spines[["top", "right"]].set_visible(False)
-        ax.set_aspect("equal", adjustable="box")
+        ax.set_box_aspect(1)
+    (low, high), middle = axes[0].get_xlim(), float(np.mean(axes[0].get_ylim()))
+    axes[0].set_ylim(middle - 0.5 * (high - low), middle + 0.5 * (high - low))  # of the same length as the range of x
     axes[0].set_ylabel(rf"$I(\theta)$ at $\theta = {PAIR[1]}$")
     legend_below(figure, list(axes), 4)
     return figure

@@ -363,7 +363,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "sensitivity.theta": lambda: [0.6],
     "sensitivity.options": lambda: cbq.SensitivityOptions(points=64, least=64, drawn=16),
     "given.kept": lambda: [],  # measures on the line have no other coordinates
-    "given.x": lambda: np.empty((3, 0)),
+    **dict.fromkeys(["given.x", "Empirical.given.x", "Product.given.x"], lambda: np.empty((3, 0))),
     "marginals.kept": lambda: [0],
     "frame": lambda: {"theta": [1.0, 1.0, 2.0], "x": [0.1, 0.2, 0.3], "f": [1.0, 2.0, 3.0]},
     "frozen": lambda: stats.norm(0.0, 1.0),
@@ -635,6 +635,7 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
         f"{name}Fit.outcome"
         for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
     ),
+    "MonteCarloFit.gradient",  # it has no answers around the observed thetas
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch

@@ -1,3 +1,3 @@
 """The version of the package, for modules that cannot import the package itself."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

@@ -322,7 +322,7 @@ ARGUMENTS = {
     ),
     "on error": (["run", "sir", "--on-error", "never"], "--on-error must be 'raise' or 'skip', but it is 'never'"),
     "a command": (["walk"], "No such command 'walk'"),
-    "an unknown option": (["run", "sir", "--speed", "3"], "No such option: --speed"),
+    "an unknown option": (["run", "sir", "--speed", "3"], "--speed"),
     "no problem": (["run"], "Missing argument 'PROBLEM'"),
     "no fit": (["predict", "nothing.cbq"], "No such file or directory: nothing.cbq."),
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from math import isnan, nan
 
@@ -616,12 +614,6 @@ def test_figures_can_be_drawn_into_given_axes(samples):
     png(figure)
     with pytest.raises(ValueError, match="one output"):
         compare(PAIRS, METHODS, PAIR).plot(pair)
-
-
-def test_importing_loads_no_slow_module():
-    code = "import sys, cbq.comparison; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"matplotlib", "pandas", "scipy.stats", "scipy.optimize"} & set(loaded)
 
 
 # Errors ------------------------------------------------------------------------------------------------------

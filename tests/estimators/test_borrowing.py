@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import cbq
-from cbq.estimators.conditional.borrowing import borrowed, fit_borrowing_stage_one
+from cbq.estimators.conditional.estimator import borrowed, fit_borrowing_stage_one
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
 from refusals import refusals

@@ -56,10 +56,10 @@ def test_averages_of_values_are_integrals(fit):
 def test_paths_by_few_points_have_the_variances_of_all(fit):
     theta, rng = np.array([1.3]), np.random.default_rng(0)
     x = problem().family(theta).sample(300, rng)
-    variances, means = fit.emulator.marginals(x, theta)
+    variance, means = fit.emulator.marginals(x, theta)
     paths = fit.emulator.paths(x, theta, few=60, size=6000, rng=rng)
     total = np.var(paths.moved[..., 0], axis=0) + np.mean(paths.factors2) * paths.left[:, 0]
-    expected = np.mean(variances[..., 0], axis=0)
+    expected = np.mean(fit.emulator.scales2) * variance[:, 0]
     assert_allclose(np.sum(total), np.sum(expected), rtol=0.1)
     assert_allclose(np.mean(paths.moved[..., 0], axis=0), means[:, 0], atol=0.2 * np.sqrt(np.max(expected)))
     assert_array_equal(paths.moved.shape, (6000, 300, 1))

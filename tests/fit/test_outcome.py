@@ -1,5 +1,7 @@
 """The distribution of f(X, theta): against formulas, brute force on f itself, and between its own answers."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -92,6 +94,35 @@ def test_discrete_measures_are_summed_over_their_atoms():
     c = np.array([2.5, 12.5])  # between the values 0, 1, 4, 9, 16, ...
     expected = binom(6, np.array([[0.3], [0.6]])).cdf([1, 3])
     assert_allclose(outcome.cdf(c), expected, atol=1e-6)
+
+
+def test_values_of_runs_at_atoms_are_exact():
+    """x^2 is learnt but for rounding, and no probability depends on that: each atom has a run."""
+    atoms = cbq.measures.Empirical(np.arange(4.0)[:, None], [0.1, 0.2, 0.3, 0.4])
+    problem = cbq.Problem(
+        lambda x, theta: x[:, 0] ** 2, lambda theta: atoms, Uniform(-1.0, 1.0), depends_on_theta=False
+    )
+    outcome = cbq.MOBQ().fit(problem.collect(10, 4, rng=0)).outcome([0.0])
+    for found in outcome.cdf([0.0, 1.0, 4.0, 8.99, 9.0], level=0.95):
+        assert_allclose(found[0], [0.1, 0.3, 0.6, 0.6, 1.0], rtol=1e-12)
+    for found in outcome.ppf([0.05, 0.2, 0.5, 0.7], level=0.95):
+        assert_allclose(found[0], [0.0, 1.0, 4.0, 9.0], atol=1e-12)
+
+
+def test_values_far_from_zero_have_their_standard_deviation():
+    problem = shifted(lambda x: 1e12 + 2.0 * x[:, 0])
+    found = cbq.MOBQ().fit(problem.collect(8, 8, rng=0, design="sobol")).outcome(THETA).std()
+    assert_allclose(found, 1.4, rtol=5e-3)
+
+
+def test_the_spread_of_a_skewed_f_has_an_interval_above_zero():
+    """Few points decide the variance of a lognormal: its interval is wide, and reaches further up than down."""
+    problem = shifted(lambda x: np.exp(2.0 * x[:, 0]))  # 1.4 standard normal
+    outcome = cbq.MOBQ().fit(problem.collect(10, 10, rng=0, design="sobol")).outcome([0.0], size=2**12)
+    std, low, high = (found[0] for found in outcome.std(level=0.95))
+    assert 0 < low < std < high
+    assert low <= np.sqrt((np.exp(1.96) - 1) * np.exp(1.96)) <= high
+    assert high - std > std - low
 
 
 def test_outputs_have_distributions_of_their_own_and_events_concern_them_jointly():
@@ -293,6 +324,21 @@ def test_fits_without_a_model_of_f_say_so(estimator, fit):
         other.outcome(THETA)
     with pytest.raises(ValueError, match="no emulator"):
         _ = other.emulator
+
+
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda x: np.where(x[:, 0] > 0.5, 1.0, 0.0), r"all of its values are 0 or 1: fit cbq.LatentBQ\(\)"),
+        (lambda x: np.ones(len(x)), "all of its values are equal"),
+    ],
+)
+def test_events_and_constants_have_no_outcome(f, words):
+    with warnings.catch_warnings(action="ignore", category=cbq.FitWarning):
+        fit = cbq.MOBQ().fit(shifted(f, bounds=(0.0, 2.0)).collect(40, 1, rng=0))
+    with pytest.raises(ValueError, match=words):
+        fit.outcome(THETA)
 
 
 def test_a_theta_of_zero_is_answered_unless_the_best_kernel_takes_its_logarithm():

@@ -42,7 +42,7 @@ def test_two_stages_name_thetas():
 def test_a_prior_says_where_it_counts():
     fit = cbq.MOBQ().fit(samples())
     assert np.all(fit.suggest(8, Uniform(2.0, 3.0)).theta >= 2.0)
-    with pytest.raises(ValueError, match="one measure in p = 1 dimensions"):
+    with pytest.raises(ValueError, match="one measure of theta, in p = 1 dimensions"):
         fit.suggest(8, Uniform(np.zeros(2), 1.0))
 
 

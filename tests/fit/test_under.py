@@ -187,4 +187,4 @@ def test_a_family_varies_at_several_outputs_and_thetas_of_several_coordinates():
     assert_allclose(varied.mean[2], expected, atol=0.05)
     assert {"k", "a", "b", "mean_0", "unreached"} <= set(varied.to_frame().columns)
     assert len(varied.plot().axes) == 2
-    assert "varied-k" in varied._section.body
+    assert "varied-k" in varied._section.body.html

@@ -128,6 +128,18 @@ def test_all_equal_values_warn(method):
 
 
 @QUIET
+@pytest.mark.parametrize("method", [cbq.Auto, cbq.CBQ, cbq.MOBQ, cbq.LSMC])
+def test_one_value_at_each_theta_does_not_exclude_an_event(method):
+    free, bounded = (
+        method().fit(of_x(lambda x: (x > 4.0) * 1.0, bounds=bounds).collect(7, 1, rng=0))
+        for bounds in (None, (0.0, 1.0))
+    )
+    assert kinds(free) >= {"equal values"}
+    assert_array_equal(free.interval([1.0]), [[-np.inf], [np.inf]])
+    assert bounded.interval([1.0])[1] > 0.5  # one point misses an event of this probability half of the time
+
+
+@QUIET
 @pytest.mark.parametrize("method", [cbq.Auto, cbq.CBQ, cbq.MOBQ, cbq.LSMC, cbq.MonteCarlo])
 def test_an_event_that_no_point_met_is_within_the_intervals(method):
     """P(x > 4) is up to 2%, and none of 20 points at each of 10 thetas has been there."""

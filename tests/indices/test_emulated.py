@@ -24,7 +24,7 @@ def fit_of(f, measure, n, **options):
 @pytest.fixture(scope="module")
 def rough():
     """A fit to so few runs that much of f is unknown."""
-    return fit_of(lambda x: np.sin(5 * x[:, 0]) * x[:, 1] + x[:, 2], Uniform(np.zeros(3), 1.0), 16)
+    return fit_of(lambda x: np.sin(5 * x[:, 0]) * x[:, 1] + x[:, 2], Uniform(np.zeros(3), 1.0), 17)
 
 
 def shares(fit, measure, subsets, options=FAST):

@@ -425,7 +425,7 @@ test_bad_types = refusals(
 
 
 def test_a_fit_without_standard_errors_raises():
-    x = np.zeros((4, 1))
+    x = np.arange(4.0)[:, None]
     with pytest.warns(cbq.FitWarning, match="^few points: 4 of 4 thetas have one point"):
         fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
     with pytest.raises(ValueError, match="no standard error"):

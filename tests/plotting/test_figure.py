@@ -33,7 +33,7 @@ PANELS = {
 
 def on_page(panel):
     """The data of a panel in a page."""
-    text = re.search(r'<script type="application/json">(.*?)</script>', figure_html(panel, "caption"))[1]
+    text = re.search(r'<script type="application/json">(.*?)</script>', figure_html(panel, "caption").html)[1]
     return json.loads(text)
 
 

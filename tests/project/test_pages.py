@@ -49,6 +49,12 @@ def test_the_code_of_a_page_runs_and_prints_the_output_shown(
         assert not shown or printed.getvalue() == shown
 
 
+def test_pages_with_cells_have_the_head_by_which_they_are_executed() -> None:
+    head = (DOCS / "start.md").read_text().partition("\n# ")[0]
+    for page in DOCS.rglob("*.md"):
+        assert "{code-cell}" not in page.read_text() or page.read_text().startswith(head), name_of(page)
+
+
 def test_the_reference_lists_every_public_name_once(tmp_path: Path) -> None:
     reference.write(tmp_path)
     pages = "\n".join(page.read_text() for page in tmp_path.glob("*.md"))

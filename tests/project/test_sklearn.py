@@ -26,8 +26,8 @@ REPLICATES = np.repeat(np.arange(30), 4)
 @pytest.mark.parametrize("estimator", [None, cbq.LSMC()], ids=repr)
 def test_it_passes_the_checks_of_scikit_learn(estimator):
     results = check_estimator(ConditionalExpectation(estimator), on_fail=None)
-    assert {each["status"] for each in results} == {"passed", "skipped"}
-    assert [each["check_name"] for each in results if each["status"] == "skipped"] == ["check_array_api_input"]
+    assert {each["status"] for each in results} <= {"passed", "skipped"}
+    assert {each["check_name"] for each in results if each["status"] == "skipped"} <= {"check_array_api_input"}
 
 
 @pytest.mark.parametrize("order", [np.arange(120), RNG.permutation(120)], ids=["in order", "shuffled"])

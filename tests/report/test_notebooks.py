@@ -38,7 +38,8 @@ def executed(cells):
 
 def test_a_plain_kernel_shows_progress_a_figure_and_tables():
     ((progress,), (figure,), (fit,), (frame,)) = executed(CELLS)
-    assert '<progress value="48" max="48"' in progress["text/html"]
+    assert "48/48" in progress["text/plain"]
+    assert progress["text/html"] == ""  # a finished bar disappears
     assert "image/png" in figure
     assert "LSMCFit" in fit["text/html"]
     assert "<table" in frame["text/html"]
@@ -156,11 +157,28 @@ def test_a_shell_that_is_no_kernel_is_no_notebook(monkeypatch):
 
 def test_a_bar_draws_ten_times_a_second_and_at_the_end():
     drawn, ticks = [], iter(np.arange(1000) / 64)
-    report = progress.drawing(Bar("work", 0, 30, 0), lambda bar: drawn.append(bar.done), lambda: next(ticks))
+    bar = progress.Drawing(Bar("work", 0, 30, 0), lambda bar: drawn.append(bar.done), lambda: next(ticks))
     for done in range(1, 31):
-        report(done, 30)
+        bar.report(done, 30)
     assert drawn == [1, 8, 15, 22, 29, 30]
     assert "&lt;b&gt;" in Bar("<b>", 1, 2, 0)._repr_html_()
+
+
+def test_a_bar_shows_what_a_run_does_until_it_goes_on():
+    drawn = []
+    bar = progress.Drawing(Bar("work", 0, 30, 0), lambda bar: drawn.append(repr(bar)))
+    bar.doing("choosing runs")
+    assert drawn[-1].endswith("0/30, choosing runs")
+    bar.report(30, 30)
+    assert "choosing" not in drawn[-1]
+
+
+def test_a_log_has_lines_once_a_run_has_lasted(capsys):
+    ticks = iter([0.0, 59.0, 61.0])
+    log = progress.Log(lambda: next(ticks))
+    log.line("early")
+    log.line("late")
+    assert capsys.readouterr().err == "late\n"
 
 
 # reprs

@@ -22,7 +22,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Zone
 from cbq.report.charts import json_script, resolved
-from cbq.report.page import Page, Section, html_table, notice, words
+from cbq.report.page import Page, Section, html_table, notice, paragraph, words
 from cbq.voi import EvppiRow, EvppiTable
 from command_line import ok
 from quiet import silent
@@ -141,8 +141,8 @@ def test_texts_of_users_stay_texts(tmp_path):
     assert page.reader()["quantities"][1]["name"] == f"expected {EVIL}"
     assert f"title {EVIL}" in page.text
     assert html.count("<script>") == 1
-    assert Read(Page(EVIL, EVIL, notice("warning", EVIL, EVIL, EVIL), [Section(EVIL, words(EVIL))]).html())
-    assert Read(html_table([EVIL], [[EVIL]], EVIL)).text.count("owned") == 3
+    assert Read(Page(EVIL, EVIL, notice("warning", EVIL, EVIL, EVIL), [Section(EVIL, paragraph(EVIL))]).html())
+    assert Read(html_table([EVIL], [[EVIL]], EVIL).html).text.count("owned") == 3
 
 
 def test_data_in_a_page_is_the_data_that_was_given():
@@ -267,8 +267,8 @@ def test_warnings_with_remedies_stand_before_everything_else(tmp_path):
         fit = cbq.CBQ().fit(problem.collect(3, 2, rng=0))
     _, html = read(fit, tmp_path)
     finding = fit.serious_findings[0]
-    where = html.index(str(words(finding.text[1:])))
-    assert where < html.index(str(words(finding.remedy)), where) < html.index("<h2>The question")
+    where = html.index(words(finding.text[1:]))
+    assert where < html.index(words(finding.remedy), where) < html.index("<h2>The question")
     assert "No warnings." not in html.partition("<section>")[0]
 
 
@@ -483,7 +483,7 @@ def test_the_report_of_an_answer_tells_how_it_was_reached(tmp_path):
 @pytest.mark.parametrize(
     ("goal", "kind", "says"),
     [
-        ({"tolerance": 1e-9}, "warning", "Not reached:"),
+        ({"tolerance": 1e-9}, "failed", "Not reached:"),
         ({"tolerance": 1e3}, "good", "Reached:"),
         ({}, "remark", "No accuracy was asked for:"),
     ],

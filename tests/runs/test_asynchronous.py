@@ -52,6 +52,9 @@ class Counted:
     def is_over(self):
         return self.n_told >= self.goal.budget
 
+    def affordable(self, workers):
+        return self.goal.budget - self.n_told
+
     def batch_size(self, workers):
         return max(1, self.n_told // 8)
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 import cbq
 from cbq.checkpoint import CheckpointError
-from cbq.estimators.baselines.averages import averages
+from cbq.estimators.monte_carlo import averages
 from cbq.kernels import Matern
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, StudentT, Uniform, Unnormalised
 

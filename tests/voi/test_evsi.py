@@ -329,7 +329,7 @@ def test_sizes_between_fitted_ones_are_interpolated():
         (lambda: studies.Normal(0), "sd must be above 0"),
         (lambda: studies.Survival(-1), "follow_up must be above 0"),
         (lambda: studies.Survival(1, dropout=-1), "dropout must be a rate"),
-        (lambda: studies.Trial([]), "arms must be a list of studies"),
+        (lambda: studies.Trial([]), "arms must be a list of studies, not"),
         (lambda: studies.Trial(["binomial"], ratio=(1, 2)), "ratio must have a whole number"),
         (lambda: studies.Trial([studies.Normal("sd")]), "arms must be studies of one input"),
         (lambda: studies.Custom(3), "simulate must be a function"),
@@ -348,7 +348,7 @@ def test_impossible_studies_are_refused(make, message):
         ({"study": studies.PoissonCount()}, "must be a rate, at least 0"),
         ({"study": studies.Survival(1.0)}, "must be a rate of events, above 0"),
         ({"study": studies.Normal("s")}, "'s', which is no column of inputs"),
-        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars= has 1"),
+        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms about 2 inputs together, but pars= has 1"),
         ({"study": lambda row, n, rng: [[1.0]] * 2 if row["x"] > 0 else [0.0]}, "what simulate of the study returns"),
         ({"study": lambda row, n, rng: np.nan}, "what simulate of the study returns for 10"),
         ({"study": lambda row, n, rng: row["y"]}, "simulate of the study raised KeyError"),
@@ -408,6 +408,8 @@ def test_enbs_is_evsi_for_the_population_less_the_cost():
         assert row.cost == 3.0 * row.size + 7.0
         assert_allclose(row.enbs, served * value - row.cost)
         assert_allclose(row.se, served * se)
+        (given,) = [each for each in table.rows if each.size == row.size]
+        assert_allclose([row.lower, row.upper], [served * each - row.cost for each in (given.lower, given.upper)])
     whole = cbq.enbs(table, cost=lambda n: 100.0 + n**2, population=500)
     assert [row.cost for row in whole.rows] == [200.0, 500.0]
     assert [row.enbs for row in whole.rows] == [300.0, 500.0]

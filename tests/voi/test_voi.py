@@ -521,6 +521,14 @@ def chain(n, phi, seed):
     return signal.lfilter([np.sqrt(1 - phi**2)], [1.0, -phi], draws(n + 500, seed, 1)[:, 0])[500:]
 
 
+def test_extreme_and_rare_values_are_no_chain():
+    rng = np.random.default_rng(62)
+    extreme, rare = np.sinh(3.0 * rng.standard_normal((1000, 200))), (rng.random((1000, 200)) < 0.004) * 1.0
+    assert np.mean(autocorrelation_times(extreme) > 1) <= 0.01
+    assert np.mean(autocorrelation_times(rare) > 1) <= 0.01
+    assert autocorrelation_times(np.exp(2.0 * chain(1000, 0.5, 63))[:, None]) > 1.0
+
+
 @pytest.mark.parametrize("phi", [0.5, 0.9])
 def test_the_autocorrelation_time_of_a_chain_is_known(phi):
     series = np.column_stack([chain(20_000, phi, seed) for seed in range(6)])
@@ -545,6 +553,13 @@ def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
     assert "autocorrelated" not in mixed.note
     assert null.lower == 0.0
     assert evpi(values).std > 2 * evpi(values[order]).std
+
+
+def test_net_benefits_that_the_input_determines_have_no_note():
+    x = draws(300, 0, 1)[:, 0]
+    (row,) = evppi({"old": 0 * x, "new": 5 * x}, {"x": x}).rows
+    assert_allclose(row.evppi, row.evpi, rtol=1e-6)
+    assert row.note == ""
 
 
 def test_a_sorted_table_is_no_markov_chain():

@@ -10,6 +10,7 @@ import cbq
 from cbq.samples.columns import ColumnTable
 from cbq.voi import evpi, evppi
 from cbq.voi.roles import (
+    decision_names,
     guess_effects_and_costs,
     guess_net_benefits,
     numbers_rows,
@@ -279,6 +280,12 @@ def test_net_benefits_are_found_by_name(names, expected):
 )
 def test_effects_and_costs_are_found_by_name(names, expected):
     assert guess_effects_and_costs(names) == expected
+
+
+def test_names_of_decisions_keep_their_brackets():
+    columns = ["QALY FIT (half)", "QALY - Drug A", "QALY (B)", "qaly_1", "QALY No. 5 [mg/d]"]
+    expected = ("FIT (half)", "Drug A", "B", "decision 1", "No. 5 [mg/d]")
+    assert decision_names(columns, columns) == expected
 
 
 def test_costs_of_the_decisions_are_outputs_and_prices_are_not():

@@ -39,6 +39,24 @@ class Solving(options.Running, options.Showing):
         "Choose this many runs together, before any of them is made.",
         shown="an eighth of the runs so far; with --workers, as they become free",
     )
+    overhead: float | None = options.setting(
+        "Choose runs for at most this many times the time of f, beyond 10 s; inf for no limit.",
+        metavar="NUMBER",
+        shown="1",
+    )
+    deadline: str | None = options.setting(
+        "End within this time, such as 90s, 30m or 2h: begin no run that should take longer.", metavar="TIME"
+    )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Problem.solve`."""
+        found = super().arguments | {"batch": self.batch}
+        if self.overhead is not None:
+            found["overhead"] = None if math.isinf(self.overhead) else self.overhead
+        if self.deadline is not None:
+            found["deadline"] = options.seconds(self.deadline, "--deadline")
+        return found
 
 
 @dataclass(frozen=True)
@@ -82,8 +100,8 @@ class Asking(Changing):
         "List the runs that were asked for and not told, instead of new runs.", "--pending", default=False
     )
     lease: str | None = options.setting(
-        "Ask again for runs that were asked for longer ago than this, such as 90m, 2h or 1d, and not told, since their "
-        "jobs may be lost. RUN remembers it.",
+        "Ask again for runs that have no result after this time, such as 90m, 2h or 1d: their jobs may be lost. RUN "
+        "remembers it.",
         "--lease",
         metavar="TIME",
         shown="never",
@@ -157,13 +175,13 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         if checkpoint is not None:  # so that `cbq status` finds the problem, too
             with target._session(goal, run_entropy(solving.seed), None, None, checkpoint) as session:
                 session.note(PROBLEM_NOTE, source.record)
-        answer = target.solve(**goal.arguments, batch=solving.batch, **solving.arguments)
+        answer = target.solve(**goal.arguments, **solving.arguments)
     seconds = perf_counter() - start
     with source.locating_errors():
         report = Report(target, answer.samples, answer.fit, goal.level, at_thetas)
         if out is not None:  # now, so that a later error does not lose an expensive run
             _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
-        typer.echo(f"{answer.summary()}\n")
+        _show_summary(answer)
         report.show()
         table = report.table.theta
         for name, columns in answer._goal_tables(table[evenly(len(table), 9)]).items():
@@ -174,7 +192,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
         if out is not None:
             _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
-            typer.echo(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}")
+            typer.secho(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}", fg="red")
 
 
 def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
@@ -273,12 +291,21 @@ def status(context: typer.Context, resumed: Resumed, output: options.Output) -> 
                 raise ValueError(f"there is nothing to write to {out} before there is an estimate.")
             return
         answer = session.answer()
-        typer.echo(f"\n{answer.summary()}\n\nNext: {_next(session, resumed.run)}")
+        typer.echo("")
+        _show_summary(answer)
+        typer.echo(f"Next: {_next(session, resumed.run)}")
         if out is not None:
             options.check(session.goal.level, out)
             _save_answer(answer, out, opened.source, opened.problem.name)
             report = Report(opened.problem, answer.samples, answer.fit, session.goal.level)
             _write_answer(answer, report, out, command_line(context), {})
+
+
+def _show_summary(answer: AdaptiveAnswer) -> None:
+    """The summary, and a blank line; its first line is red if the goal was not reached."""
+    first, _, rest = str(answer.summary()).partition("\n")
+    typer.secho(first, fg="red" if answer.status else None)
+    typer.echo(f"{rest}\n")
 
 
 @contextmanager

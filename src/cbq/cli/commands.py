@@ -33,7 +33,12 @@ def _print_version(requested: bool) -> None:
 
 
 app = typer.Typer(
-    cls=OneLineErrors, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, name="cbq"
+    cls=OneLineErrors,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    name="cbq",
+    context_settings={"max_content_width": 1000},  # help is as wide as the terminal, whose width is smaller
 )
 
 

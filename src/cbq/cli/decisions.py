@@ -214,7 +214,7 @@ class Submission(Inputs, DecisionNames):
         "Compare with this decision in the plane, instead of the cheapest one.", metavar="NAME"
     )
     line: str | None = options.setting(
-        "Draw the line in the plane at this willingness to pay (default: the middle).", metavar="NUMBER"
+        "Draw the line in the plane at this willingness to pay.", metavar="NUMBER", shown="the middle"
     )
     out: Path | None = options.setting(
         "Write all tables, all charts and one report to this folder.", metavar="FOLDER", file_okay=False
@@ -243,16 +243,17 @@ class Studied(Beside):
         metavar="NUMBERS",
     )
     sd: str | None = options.setting(
-        "normal: the standard deviation of an observation, or the name of an input.", metavar="NUMBER"
+        "In a normal study, let observations have this standard deviation, a number or the name of an input.",
+        metavar="NUMBER",
     )
-    follow_up: str | None = options.setting("survival: censor participants after this time.", metavar="TIME")
-    dropout: str = options.setting("survival: lose participants at this rate.", default="0", metavar="RATE")
+    follow_up: str | None = options.setting("In a survival study, censor participants after this time.", metavar="TIME")
+    dropout: str = options.setting("In a survival study, lose participants at this rate.", default="0", metavar="RATE")
     ratio: str | None = options.setting(
         "Run a trial of two arms of n, about a baseline and this ratio between them, the two inputs of --pars: odds "
         "or risk (binomial), rate (poisson), or hazard (survival).",
         metavar="NAME",
     )
-    arms: int | None = options.whole("A study of your own: count the participants of this many groups of n.", shown="1")
+    arms: int | None = options.whole("In your own study, count the participants of this many groups of n.", shown="1")
     lost: str = options.setting("Lose this share of all participants, who cost as much.", default="0", metavar="SHARE")
     cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
     fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
@@ -265,7 +266,7 @@ class Studied(Beside):
     )
     delay: str = options.setting("Wait this long for the results of the study.", default="0", metavar="YEARS")
     uptake: str = options.setting(
-        "Let it take this long, from the results on, until all decisions follow them; their share grows steadily.",
+        "Let the share of decisions that follow the results grow from 0 to 1 over this time.",
         default="0",
         metavar="YEARS",
     )
@@ -358,7 +359,7 @@ def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside
 
 
 def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
-    """Estimate the value of a study before deciding, and its best size.
+    """Estimate the value of a study, and its best size.
 
     Reads the same tables as `cbq evppi`. Prints the expected value of sample information (EVSI) of a study of some
     inputs for each size, with its standard error and interval. With --cost and --population, also the expected net
@@ -433,10 +434,10 @@ def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, besid
 
 
 def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
-    """Make the whole appendix of a submission: ICERs, plane, CEAC, EVPI and EVPPI.
+    """Make the appendix of a submission, with tables and charts.
 
-    Reads the same tables as `cbq evppi` and takes the same options. Prints all tables. With --out, writes them to a
-    folder, with their charts and one self-contained report (report.html).
+    Reads the same tables as `cbq evppi` and takes the same options. Prints ICERs, net benefits, acceptability, EVPI and
+    EVPPI. With --out, writes them to a folder, with their charts and one self-contained report (report.html).
 
     \b
     Examples:

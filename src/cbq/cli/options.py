@@ -51,6 +51,8 @@ OPTION = "option"  # the key of an option in the metadata of its field
 
 def setting(help: str, *names: str, default: Any = None, shown: str | bool | None = None, **details: Any) -> Any:
     """A field that is an option. names: such as --theta (default: from the field). shown: the default in the help."""
+    if isinstance(shown, str):  # which click would put in brackets of its own
+        help, shown = f"{help}  [default: {shown}]", False
     show = default is not None if shown is None else shown
     return field(
         default=default, kw_only=True, metadata={OPTION: typer.Option(*names, help=help, show_default=show, **details)}
@@ -165,7 +167,7 @@ class Sampling:
         "--theta",
         metavar="THETA",
     )
-    batch: int | None = whole("Points per batch; a batch is evaluated and saved as a unit.", shown="100")
+    batch: int | None = whole("Evaluate and save this many points as a unit.", shown="100")
 
     def collect(self, problem: Problem, source: ProblemSource, running: Running) -> Samples:
         """Collect samples of the problem, and report errors in the user's file with their lines."""
@@ -186,8 +188,8 @@ class Accuracy:
     maximize: bool = setting("Find the theta with the largest I.", "--maximize", default=False)
     minimize: bool = setting("Find the theta with the smallest I.", "--minimize", default=False)
     limit: list[str] | None = setting(
-        "Of thetas with --maximize or --minimize, take those at which an output is within its ends, such as "
-        "cost=,100 or load=-1,1. Repeat it for other outputs.",
+        "With --maximize or --minimize, admit thetas only where this output is between two ends, such as cost=,100 or "
+        "load=-1,1. Repeat it for other outputs.",
         "--limit",
         metavar="OUTPUT=LEAST,LARGEST",
     )
@@ -198,7 +200,7 @@ class Accuracy:
     expected_loss: float | None = setting(
         "Estimate the mean over the prior of how far I exceeds this value, such as 0.", metavar="VALUE"
     )
-    output: str | None = setting("The goal is about this output of f, by its name or number.", metavar="OUTPUT")
+    output: str | None = setting("Apply the goal to this output of f, by its name or number.", metavar="OUTPUT")
     rtol: float | None = setting(
         "Stop at intervals of this half-width, in units of the spread of I: 0.01.", metavar="NUMBER"
     )
@@ -209,17 +211,22 @@ class Accuracy:
         metavar="NUMBER",
     )
     criterion: str | None = setting(
-        "Compare with the goal the root mean square of the half-width over the prior (rms), or its largest value over "
-        "95% of the prior (max).",
+        "Reach the goal by the root mean square of the half-width over the prior (rms), or by its largest value over "
+        "95% of the prior (max). Several outputs may have one each, separated by commas.",
         metavar="NAME",
         shown="rms",
     )
     level: float | None = setting(LEVEL, metavar="NUMBER", shown="0.95")
     budget: int | None = whole("Make at most this many runs.", shown=str(DEFAULT_BUDGET))
+    time: str | None = setting(
+        "Make runs for at most this time of f in all, such as 90s, 30m or 2h.", "--time", metavar="TIME"
+    )
 
     def goal(self, remembered: Mapping[str, Any]) -> Goal:
-        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones, as does what is wanted."""
-        others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
+        """The goal; a new --rtol, --relative or --tolerance replaces all remembered ones; so does a new estimand."""
+        criteria = None if self.criterion is None else self.criterion.split(",")
+        criterion = criteria[0] if criteria is not None and len(criteria) == 1 else criteria
+        others = {"criterion": criterion, "level": self.level, "budget": self._budget(remembered.get("budget"))}
         given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
         if not all(width is None for width in (self.tolerance, self.rtol, self.relative)):
             tolerance = None if self.tolerance is None else numbers(self.tolerance, "--tolerance")
@@ -227,6 +234,13 @@ class Accuracy:
         if wanted := self._wanted():
             given["goal"] = wanted
         return Goal.of(**{**remembered, **given})
+
+    def _budget(self, remembered: Any) -> Any:
+        """The budget, with the limits that are remembered; None if nothing is given."""
+        time = None if self.time is None else seconds(self.time, "--time")
+        limits = {name: each for name, each in (("runs", self.budget), ("seconds", time)) if each is not None}
+        known = remembered if isinstance(remembered, Mapping) else {} if remembered is None else {"runs": remembered}
+        return {**known, **limits} if limits else None
 
     def _wanted(self) -> list[Estimand]:
         """What the options name instead of I."""

@@ -185,11 +185,11 @@ def predict(saved: options.SavedFit, predicting: Predicting) -> None:
 
 
 def serve(saved: options.SavedFit, serving: Serving) -> None:
-    """Serve a saved fit, so that a program in any language asks it.
+    """Serve a saved fit to programs in any language.
 
     The UM-Bridge protocol has clients for Python, R, Julia, MATLAB, C++ and others. Each request is a theta. The
     models are forward (the mean of I, with derivatives), std, interval (its ends) and beyond (1 where theta is beyond
-    the observed ones). It ends with Ctrl-C.
+    the observed ones). Ctrl-C ends it.
 
     \b
     Examples:

@@ -29,19 +29,19 @@ class Explained(options.Computing):
         metavar="FILE",
     )
     theta: list[str] | None = options.setting(
-        "Of a fit: take x alone as random, at this theta. Repeat it for others.",
+        "For a fit, take x alone as random, at this theta. Repeat it for others.",
         "--theta",
         metavar="THETA",
         shown="theta and x together",
     )
     problem: str | None = options.setting(
-        "Of a fit: name its problem, or path/to/file.py:attribute.",
+        "For a fit, name its problem, or path/to/file.py:attribute.",
         "--problem",
         metavar="PROBLEM",
         shown="from run.json beside FILE",
     )
     option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
-    outputs: str | None = options.setting("Of a table: name the columns of outputs, y1, y2.", metavar="NAMES")
+    outputs: str | None = options.setting("For a table, name the columns of outputs: y1, y2.", metavar="NAMES")
     group: list[str] | None = options.setting(
         'Take inputs together, "costs: c1, c2". Repeat it for other groups.', "--group", metavar="GROUP"
     )
@@ -55,7 +55,7 @@ class Explained(options.Computing):
     )
 
     def check(self) -> None:
-        """Raise if options do not go together, or results would overwrite what is read."""
+        """Raise if options do not go together, or results would overwrite the source."""
         options.check(self.level, None if self.out is None else self.out.absolute().parent, self.engine)
         others = {"--theta": self.theta, "--problem": self.problem, "--option": self.option}
         wrong = ["--outputs"] * bool(self.outputs) if self.is_fit else [name for name, value in others.items() if value]

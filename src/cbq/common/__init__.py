@@ -53,13 +53,13 @@ from cbq.common.checks import (
     shown_seed,
     text,
     whole,
+    without_addresses,
 )
-from cbq.common.frames import data_frame, frame_like, gathered
 from cbq.common.futures import CallResult, Calls, Executor, RemoteTraceback
 from cbq.common.memory import require_memory
-from cbq.common.progress import Progress, Report, as_progress, reporting
+from cbq.common.progress import Course, Progress, Report, as_progress, course, reporting
 from cbq.common.series import autocorrelation_times, is_sorted
-from cbq.common.tables import BLANK, NOTE_WIDTH, aligned, short
+from cbq.common.tables import BLANK, NOTE_WIDTH, aligned, data_frame, frame_like, gathered, short
 from cbq.common.workers import (
     WorkerError,
     Workers,

@@ -36,10 +36,15 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 10**20:
         return f"{'-' * (value < 0)}10**{int((abs(value).bit_length() - 1) * math.log10(2))} or more"
     try:
-        text = ADDRESS.sub("", " ".join(repr(value).split()))
+        text = without_addresses(repr(value))
     except (Exception, SystemExit):
         return f"a {type(value).__name__}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def without_addresses(text: str) -> str:
+    """A repr on one line, without what differs from run to run."""
+    return ADDRESS.sub("", " ".join(text.split()))
 
 
 def named(function: Callable[..., Any]) -> str:

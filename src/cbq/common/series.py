@@ -6,7 +6,7 @@ import numpy as np
 
 from cbq.common.arrays import Array
 
-SIGNIFICANT = 4.0  # standard errors of an autocorrelation under independence
+SIGNIFICANT = 4.0  # standard errors of an autocorrelation of ranks under independence
 MIN_CHAIN = 4  # rows below which there is no autocorrelation to be seen
 FIRST_LAGS = 5  # whose mean is tested beside the first one
 SERIES_AT_ONCE = 16
@@ -17,7 +17,7 @@ def autocorrelation_times(series: Array) -> Array:
     """The variances of the means of q series (n, q), relative to independent values, (q,), at least 1.
 
     This is 1 + 2 times the sum of autocorrelations, summed in pairs of lags while these are positive and decrease
-    (Geyer 1992), if the autocorrelations of the first lags are significant, and else exactly 1.
+    (Geyer 1992), if the autocorrelations of the ranks at the first lags are significant, and else exactly 1.
     """
     starts = range(0, series.shape[1], SERIES_AT_ONCE)
     return np.concatenate([_times(series[:, i : i + SERIES_AT_ONCE]) for i in starts])
@@ -27,16 +27,31 @@ def _times(series: Array) -> Array:
     n = len(series)
     if n < MIN_CHAIN:
         return np.ones(series.shape[1])
+    dependent = np.array([_is_dependent(each) for each in series.T])
+    if not np.any(dependent):
+        return np.ones(series.shape[1])
     centred = series - np.mean(series, axis=0)
     size = 2 ** int(np.ceil(np.log2(2 * n)))
     spectrum = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2
     covariance = np.fft.irfft(spectrum, size, axis=0)[: n // 2]
     varies = np.sqrt(covariance[0] / n) > CONSTANT_BELOW * np.max(np.abs(series), axis=0)
     rho = np.divide(covariance[1:], covariance[0], out=np.zeros((len(covariance) - 1, len(varies))), where=varies)
-    few = min(FIRST_LAGS, len(rho))
-    sizes = np.maximum(np.sqrt(n) * rho[0], np.sqrt(n / few) * np.sum(rho[:few], axis=0))
-    found = [_initial_sequence(each) if size > SIGNIFICANT else 1.0 for each, size in zip(rho.T, sizes, strict=True)]
-    return np.array(found)
+    return np.array([_initial_sequence(each) if some else 1.0 for each, some in zip(rho.T, dependent, strict=True)])
+
+
+def _is_dependent(values: Array) -> bool:
+    """Whether the first autocorrelation of values (n,), or the mean of the first few, is significant.
+
+    The ranks are tested, and their products are compared with their own spread: few extreme values, or few that differ
+    at all, would often pass a test that relies on a normal distribution.
+    """
+    place, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
+    ranks = (np.cumsum(counts) - 0.5 * counts)[place]
+    ranks -= np.mean(ranks)
+    few = min(FIRST_LAGS, len(ranks) // 2)
+    before = np.stack([ranks[few - lag : len(ranks) - lag] for lag in range(1, few + 1)])
+    products = np.stack([before[0], np.sum(before, axis=0)]) * ranks[few:]
+    return bool(np.any(np.sum(products, axis=1) > SIGNIFICANT * np.sqrt(np.sum(products**2, axis=1))))
 
 
 def _initial_sequence(rho: Array) -> float:

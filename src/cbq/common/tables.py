@@ -1,14 +1,21 @@
-"""Tables of results in plain text."""
+"""Tables: in plain text, and as data frames of pandas or of the library of a table that arrived.
+
+Columns of pandas, polars and pyarrow are read without any package (`samples/names.py`). narwhals, an extra, gathers the
+rows of lazy frames and relations, and makes results in libraries other than pandas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from textwrap import fill
+from typing import Any
 
 NOTE_WIDTH = 100  # line length of notes, in characters
 BLANK = "-"
 EXPONENT_FROM = 1e6  # numbers from here on are written with an exponent
+LAZY = ("dask", "duckdb", "ibis", "pyspark", "sqlframe")  # packages whose tables have no rows in memory
+WITH_NARWHALS = ("cudf", "modin", "polars", "pyarrow", *LAZY)
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -27,3 +34,64 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = 
         "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
     ]
     return "\n".join([*lines, *(fill(note, NOTE_WIDTH, subsequent_indent="    ") for note in notes)])
+
+
+def data_frame(columns: Mapping[str, Any], like: Any = None) -> Any:
+    """Columns (n,) by name as a data frame: in the library of `like`, if it is a table, or else in pandas."""
+    found = frame_like(like, columns)
+    if found is not None:
+        return found
+    try:
+        import pandas as pd  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: python -m pip install pandas.") from error
+    return pd.DataFrame(dict(columns))
+
+
+def frame_like(table: Any, columns: Mapping[Any, Any]) -> Any:
+    """Columns (n,) by name in the library of a table or series, with its index; None if it is neither."""
+    if _library(table) == "pandas" and hasattr(table, "iloc"):
+        import pandas as pd
+
+        return pd.DataFrame(dict(columns), index=table.index)
+    if _library(table) not in WITH_NARWHALS:
+        return None
+    nw = _narwhals(table)
+    frame = nw.from_native(table, pass_through=True, allow_series=True)
+    if not isinstance(frame, nw.DataFrame | nw.Series):  # such as an array of pyarrow
+        return None
+    numbers = {str(name): column for name, column in columns.items()}
+    made = nw.from_dict(numbers, backend=frame.implementation).to_native()
+    if hasattr(table, "iloc"):  # modin and cuDF, which imitate pandas
+        made.index = table.index
+    return made
+
+
+def gathered(table: Any) -> Any:
+    """The rows of a lazy frame or a relation as a table in memory, and any other object unchanged.
+
+    Answers at a relation need them gathered once, since a relation may have its rows in another order the next time.
+    """
+    is_lazy = hasattr(table, "collect") if _library(table) == "polars" else _library(table) in LAZY
+    if not is_lazy:
+        return table
+    nw = _narwhals(table)
+    frame = nw.from_native(table, pass_through=True)
+    if not isinstance(frame, nw.LazyFrame):
+        return table
+    decimals = nw.selectors.by_dtype(nw.Decimal)  # of SQL, in which 0.5 is one
+    return frame.with_columns(decimals.cast(nw.Float64)).collect().to_native()
+
+
+def _library(table: Any) -> str:
+    """The package of the type of an object."""
+    return type(table).__module__.partition(".")[0].lstrip("_")
+
+
+def _narwhals(table: Any) -> Any:
+    try:
+        import narwhals.stable.v2 as narwhals
+    except ImportError as error:
+        what = f"a table of {_library(table)} needs narwhals here"
+        raise ImportError(f"{what}: python -m pip install narwhals, or pass an array or a table of pandas.") from error
+    return narwhals

@@ -2,15 +2,15 @@
 
 from cbq.estimators.auto import Auto
 from cbq.estimators.base import REFUSALS, Estimator, create, default_estimators, reason, registrations
-from cbq.estimators.baselines.importance_sampling import ImportanceSampling, ImportanceSamplingFit
-from cbq.estimators.baselines.kernel_least_squares import KLSMC, KLSMCFit
-from cbq.estimators.baselines.least_squares import LSMC, LSMCFit
-from cbq.estimators.baselines.monte_carlo import MonteCarlo, MonteCarloFit
 from cbq.estimators.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ, StageOneSelection
 from cbq.estimators.conditional.fit import best_thetas
 from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
+from cbq.estimators.importance_sampling import ImportanceSampling, ImportanceSamplingFit
+from cbq.estimators.least_squares import KLSMC, LSMC, KLSMCFit, LSMCFit
+from cbq.estimators.monte_carlo import MonteCarlo, MonteCarloFit
 from cbq.estimators.multioutput import MOBQ, KroneckerFit, LatentBQ, LatentBQFit, MOBQFit
 from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
+from cbq.estimators.multioutput.fit import PointsGroup
 from cbq.estimators.multioutput.suggestion import (
     EXPLORATION,
     Exploration,

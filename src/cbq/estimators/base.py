@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown
+from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown, without_addresses
 from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
@@ -176,7 +176,7 @@ def require_several_values(samples: Samples) -> None:
     """Raise unless an error can be estimated from the samples."""
     if samples.n_evaluations == 1:
         raise ValueError(
-            "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "
+            "there is one theta with one value of f, which cannot show its own error: evaluate f at more points "
             "of that theta, or at more thetas."
         )
 
@@ -207,8 +207,12 @@ def is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+def options(estimator: Any) -> dict[str, str]:
+    """The options of an estimator, as text without addresses."""
+    return {field.name: without_addresses(repr(getattr(estimator, field.name))) for field in fields(estimator)}
+
+
 def settings(estimator: Any) -> dict[str, str]:
     """The options of an estimator, as text, and the engine of the fit, unless it is NumPy."""
-    found = {field.name: " ".join(repr(getattr(estimator, field.name)).split()) for field in fields(estimator)}
-    engine = current_engine()
+    found, engine = options(estimator), current_engine()
     return found if isinstance(engine, NumpyEngine) else {**found, "engine": engine.name}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cbq.common import Array, Executor, called, finite, shown
 from cbq.embeddings import NoEmbedding, mean_under
-from cbq.estimators.base import Estimator, settings
+from cbq.estimators.base import Estimator, options, settings
 from cbq.fit import Finding, Fit, PredictiveDistribution, Suggestion
 from cbq.measures import Measure
 from cbq.samples import Samples
@@ -19,7 +19,7 @@ from cbq.samples import Samples
 Values = Callable[[Array], Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PriorMean(Estimator["PriorMeanFit"]):
     """An estimator with prior means: m_X of f, as in a cheap model of f, and m_Theta of I.
 
@@ -66,6 +66,9 @@ class PriorMean(Estimator["PriorMeanFit"]):
             raise ValueError("there is no prior mean: pass mean_x=, mean_theta=, or both.")
         if self.mean_x is None and self.integral is not None:
             raise ValueError("integral is the integral of mean_x: pass mean_x, or leave integral out.")
+
+    def __repr__(self) -> str:
+        return f"PriorMean({', '.join(f'{name}={text}' for name, text in options(self).items())})"
 
     def _fit(self, samples: Samples, pool: Executor | None) -> PriorMeanFit:
         means = _Means(self, samples)
@@ -164,6 +167,9 @@ class PriorMeanFit(Fit):
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found, means = self.inner._calibrated_predictives(theta, joint=joint), self._prior_mean(theta)
         return [replace(each, locations=each.locations + means[:, c]) for c, each in enumerate(found)]
+
+    def _noise(self, theta: Array) -> Array:
+        return self.inner._noise(theta)
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         return self.inner._suggest(n, prior, rng)

@@ -14,7 +14,7 @@ from cbq.fit.figures import curve_panel, half_width_panel, map_panels
 from cbq.fit.naming import expectation_labels, expectation_names, theta_labels
 from cbq.fit.theta_grids import round_axis
 from cbq.plotting import Axis, Band, Line, Panel
-from cbq.report import Html, figure_html, html_table, joined, paragraph, resolved
+from cbq.report import Fragment, figure_html, html_table, joined, paragraph, resolved
 
 ROWS = 15  # of the table, at the most
 MAX_DRAWN = 6  # outputs
@@ -35,7 +35,7 @@ class AnswerSection:
         """The names of the coordinates of theta, and of the expectations."""
         return self.fit.names.theta, expectation_names(self.fit)
 
-    def html(self) -> Html:
+    def html(self) -> Fragment:
         """Words, sliders, charts and a table."""
         parts = [paragraph(each) for each in self._in_words()]
         if self.grid.axes is not None:
@@ -58,7 +58,7 @@ class AnswerSection:
         more = len(names[1]) - MAX_DRAWN
         return [*found, f"{more} more outputs are in the table and under the sliders."] if more > 0 else found
 
-    def _curve(self, c: int) -> Html:
+    def _curve(self, c: int) -> Fragment:
         """The curve with its bands, and below it the half-width, with the error where the truth is known."""
         grid, true = self.grid, self._truth(self.grid.theta)
         x = Axis(theta_labels(self.fit)[0], log=grid.is_log)
@@ -70,12 +70,12 @@ class AnswerSection:
             parts.append(figure_html(half_width_panel(grid, c, true, x=x), note, height=190, reader=READER))
         return joined(parts)
 
-    def _maps(self, c: int) -> Html:
+    def _maps(self, c: int) -> Fragment:
         """Maps with the observed thetas as dots."""
         caption = f"{self.names[1][c]}: estimate, and half-width of its interval. Dots are the observed thetas."
         return figure_html(map_panels(self.grid, c, self._truth(self.grid.theta)), caption, reader=READER)
 
-    def _slices(self, c: int) -> Html:
+    def _slices(self, c: int) -> Fragment:
         """A chart along each coordinate, on one scale, with curves from the reader."""
         assert self.grid.axes is not None
         every = Panel([Band([], self.grid.low[:, c], self.grid.high[:, c])], Axis(), Axis())
@@ -93,7 +93,7 @@ class AnswerSection:
             return None
         return true_values(self.truth, theta, list(range(self.fit.C or 1)), self.fit.names, given=False)
 
-    def _table(self) -> Html:
+    def _table(self) -> Fragment:
         """Estimates at some thetas: round ones of the grid for p = 1, otherwise some of the observed ones."""
         grid = self.grid
         if self.fit.p == 1 and not grid.is_observed:

@@ -414,6 +414,33 @@ class Fit(Immutable, ABC):
         mean = mean_slopes(self, thetas)
         return (mean, np.moveaxis(read_slopes(self, thetas, covariances(self.p)), 0, 2)) if return_cov else mean
 
+    @warning_beyond
+    def noise(self, theta: npt.ArrayLike) -> Array:
+        """The standard deviation of a single run at thetas (M, p), given x: (M,), or (M, C) with C outputs.
+
+        Zero if f is not random. Few runs near a theta count less than the average of all.
+
+        Examples
+        --------
+        >>> def f(x, theta, rng):
+        ...     return np.sin(x[:, 0]) + theta[0] * rng.standard_normal(len(x))
+        >>> problem = cbq.Problem(
+        ...     f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform(0.1, 1.0), stochastic=True
+        ... )
+        >>> low, high = cbq.MOBQ().fit(problem.collect(T=20, N=20, rng=0)).noise([0.2, 0.9])
+        >>> bool(low < high)
+        True
+        """
+        found = self._noise(self._thetas(theta))
+        return found[:, 0] if self.C is None else found
+
+    def _noise(self, theta: Array) -> Array:
+        """The standard deviation (M, C) of a single run at thetas (M, p)."""
+        raise TypeError(
+            f"{type(self).__name__} has no estimate of the noise of f: fit cbq.MOBQ() or cbq.CBQ(), which tell it from "
+            f"the spread of f over x."
+        )
+
     @overload
     def sample(
         self,
@@ -913,8 +940,8 @@ class Fit(Immutable, ABC):
         """Results of all outputs, with their axis last, or without it where f has none."""
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
-    def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta, self.names, "this fit"), "theta")
+    def _thetas(self, theta: npt.ArrayLike, name: str = "theta") -> Array:
+        return squarable(thetas_in(theta, self.names, "this fit", name), name)
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file

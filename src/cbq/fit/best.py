@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from cbq.common import (
     Array,
@@ -34,8 +33,10 @@ from cbq.common import (
 from cbq.fit.between_thetas import Interpolation
 from cbq.fit.findings import warn_of
 from cbq.fit.outcome import OutcomeOptions
-from cbq.fit.theta_grids import observed_range, prior_range, theta_prior
+from cbq.fit.theta_grids import observed_range, prior_range
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Empirical, Measure
+from cbq.measures.points import sobol
 from cbq.report import ArrayTable
 from cbq.samples import Names, by_theta
 
@@ -140,8 +141,11 @@ class Contest:
             raise ValueError("best takes prior_or_bounds or thetas to choose among, not both: omit one of them.")
         among = _atoms(prior_or_bounds, fit.p) if among is None else among
         if among is not None:
-            theta = np.unique(fit._thetas(among), axis=0)
-            mean = sign * _of(fit.predict(theta), c)
+            theta = np.unique(fit._thetas(among, "among"), axis=0)
+            try:
+                mean = sign * _of(fit.predict(theta), c)
+            except ValueError as error:  # as of an estimator that answers at the observed thetas only
+                raise ValueError(f"among must hold thetas at which the fit has an answer: {error}") from error
         else:
             theta, mean = _gathered(fit, _ends(fit, prior_or_bounds), sign, c, limits, level, rng, spread=spread)
         values = fit.sample(theta, size, rng)
@@ -247,7 +251,7 @@ def _gathered(
     """
     low, high = ends
     p, kept = len(low), spread // 2
-    everywhere = qmc.Sobol(p, rng=rng).random(spread)
+    everywhere = sobol(spread, p, rng)
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
     candidates, means, uppers, sure = np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0)
@@ -374,11 +378,9 @@ class Limits:
         """Whether draws (S, M, C) of I at thetas (M, p) keep the constraints: (S, M)."""
         found = np.all((draws >= self.low) & (draws <= self.high), axis=-1)
         for each, least, largest in self.of_outcome:
-            # One number for all thetas: what is not known of f moves the property the same way at neighbours.
-            sure, drawn = (
-                self._sure(each, least, largest, fit, theta, level, 2**12, OF_OUTCOME),
-                rng.random((len(draws), 1)),
-            )
+            # One number for all thetas: the uncertainty of f moves the property the same way at neighbours.
+            sure = self._sure(each, least, largest, fit, theta, level, 2**12, OF_OUTCOME)
+            drawn = rng.random((len(draws), 1))
             found &= drawn < sure
         if self.allowed is not None:
             found &= _allowed(self.allowed, theta)

@@ -22,7 +22,7 @@ class Interpolation:
     """When answers are interpolated between thetas.
 
     first : thetas that are computed before others are interpolated; of fewer, all are computed.
-    checked : further thetas at which the interpolation is compared with what is computed there.
+    checked : further thetas at which the interpolation is compared with a computation there.
     tolerance : root mean squared error there over all values, in units of errors that do not matter; of one value,
         twice as much.
 

@@ -1,6 +1,6 @@
 """The emulator of a fit: f itself at any x and theta, with what the runs leave open.
 
-A process that is given all runs knows values of f as it knows integrals, and is calibrated in the same way: a value is
+A process that is given all runs predicts values of f as it predicts integrals, with the same calibration: a value is
 the integral under a measure of one atom. On 26 fits of 13 problems, 95% intervals of values at new points held 97% of
 them and 50% intervals 62%.
 
@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.common import Array, RNGLike, blocks, count, flag, generator, points, require_memory
+from cbq.fit.findings import are_events, shows_one_value
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import Kernel
 from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.linalg.threads import in_threads
-from cbq.samples import Samples
+from cbq.samples import Samples, equal_rows
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
@@ -80,7 +81,7 @@ class CorrelatedValues:
 
 @dataclass(frozen=True, eq=False)
 class Emulator:
-    """The values of f at any x and theta, as a fit of one process knows them.
+    """The values of f at any x and theta, predicted by a fit of one process.
 
     Points x are (n, d), or (n,) for d = 1. theta is one (p,) for all points, or one for each, (n, p); it may be left
     out where f does not depend on it. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
@@ -169,12 +170,33 @@ class Emulator:
             found.append(values[(counts >= repeats) & (not self.is_random)])
         return found
 
+    def values_of_runs(self, x: Array, theta: Array) -> Array:
+        """The values (n, C) of the runs at points x (n, d) and theta (p,); NaN where there is none, or f is random."""
+        runs, values = self.samples.all_points, self.samples.table
+        if self.samples.depends_on_theta:
+            mine = np.all(self.samples.theta[self.samples.owners] == theta, axis=1)
+            runs, values = runs[mine], values[mine]
+        found = np.full((len(x), values.shape[1]), np.nan)
+        if not self.samples.stochastic:
+            first, group = equal_rows(np.concatenate([runs, x]))
+            rows = first[group[len(runs) :]]
+            found[rows < len(runs)] = values[rows[rows < len(runs)]]
+        return found
+
     def require_draws(self) -> None:
         """Raise where f cannot be drawn."""
-        if self.fit.unseen is not None and self.fit.bounds is None:
+        if shows_one_value(self.samples):
             raise ValueError(
-                "f cannot be drawn: all of its values are equal, so that nothing is known of other values. If f has "
-                "bounds, pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
+                "f cannot be drawn: all of its values are equal, so that nothing is known of other values. Take points "
+                "where f differs."
+            )
+
+    def require_continuous(self) -> None:
+        """Raise where f is 0 or 1: a Gaussian process has values between them."""
+        if are_events(self.samples.table):
+            raise ValueError(
+                "f has no outcome by a Gaussian process, as all of its values are 0 or 1: fit cbq.LatentBQ() to these "
+                "samples, whose predict(theta) is the probability of 1."
             )
 
     def require_measures(self, theta: Array) -> None:
@@ -195,33 +217,32 @@ class Emulator:
         return [each.scaled(float(factor)) for each, factor in zip(found, factors, strict=True)]
 
     def marginals(self, x: Array, theta: Array) -> tuple[Array, Array]:
-        """The variances (J, n, C) of the components of the mixture, and the means (n, C), at one theta (p,)."""
+        """The variances (n, C), for the middle one of the scales that errors may have, and the means, at theta (p,)."""
 
         def known(rows: slice) -> Array:
             found = self._known(x[rows], self._same(theta, x[rows]), joint=False)
-            return np.stack([np.vstack([each.scales2, each.mean]) for each in found], axis=-1)
+            return np.stack([np.stack([each.scales2[len(each.scales2) // 2], each.mean]) for each in found], axis=-1)
 
-        every = in_threads(known, list(blocks(len(x), 1024)), axis=1)
-        return every[:-1], every[-1]
+        variance, mean = in_threads(known, list(blocks(len(x), 1024)), axis=1)
+        return variance, mean
 
     def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
         few, C = min(few, len(x)), len(self.fit._outputs)
         drawn = rng.integers(3, size=size), rng.standard_normal((size, few, C)) @ symmetric_root(self.fit.correlation)
-        mean, unit, B = np.empty((len(x), C)), np.empty((len(x), C)), np.empty((C, len(x), few))
-        axes: list[Array] = []
-        for rows in blocks(len(x) - few, 2 * few) if len(x) > few else [slice(0, 0)]:
-            some = np.concatenate([x[:few], x[few:][rows]])
-            mine = np.concatenate([np.arange(few), few + np.arange(len(x) - few)[rows]])
-            found = self._known(some, self._same(theta, some), joint=True)
-            axes = axes or [whitening(each.scales2[1][:few, :few]) for each in found]
-            for c, each in enumerate(found):
-                total = np.trace(each.scales2, axis1=1, axis2=2)  # of each component: they differ by a factor
-                ratios2 = total / max(total[1], np.finfo(float).tiny)
-                mean[mine, c], unit[mine, c] = each.mean, np.diagonal(each.scales2[1])
-                B[c, mine] = each.scales2[1][:, :few] @ axes[c]
+        same = self._same(theta, x)
+        total = np.sum(
+            self._known(x[:few], same[:few], joint=False)[0].scales2, axis=1
+        )  # components differ by a factor
+        first = self.correlated(x[:few], same[:few])
+        axes = [whitening(each.with_all(each)) for each in first]
+        unit, mean = self.marginals(x, theta)
+        B = np.empty((C, len(x), few))
+        for rows in blocks(len(x), 1024):
+            for c, each in enumerate(self.correlated(x[rows], same[rows])):
+                B[c, rows] = each.with_all(first[c]) @ axes[c]
         left = np.maximum(unit - np.sum(B**2, axis=2).T, 0.0)
-        factors = np.sqrt(ratios2)[drawn[0]]
+        factors = np.sqrt(total / max(total[1], np.finfo(float).tiny))[drawn[0]]
         moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, drawn[1])
         return Paths(mean + moves, left, factors**2)
 

@@ -15,7 +15,8 @@ from cbq.fit.answer_grid import AnswerGrid, as_columns
 from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import FEW, Fit
 from cbq.fit.naming import expectation_labels, slope_names, theta_labels
-from cbq.fit.theta_grids import mesh, regular_grid, theta_prior, theta_range
+from cbq.fit.theta_grids import mesh, regular_grid, theta_range
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Measure
 from cbq.plotting import (
     INK,
@@ -326,6 +327,7 @@ def _maps(answers: AnswerGrid, outputs: Sequence[int], true: Array | None, upcom
     runs = [Dots(upcoming[:, 0], upcoming[:, 1], marker="^", size=4, colour=ORANGE)] if len(upcoming) else []
     rows = [[replace(panel, marks=[*panel.marks, *runs]) for panel in row] for row in rows]
     crosses = ["orange crosses: thetas beyond the observed ones"] if np.any(answers.beyond) else []
+    crosses += ["orange triangles: next runs"] if runs else []
     size = (MAP_SIZE[0] * len(rows[0]), MAP_SIZE[1] * len(rows))
     return Figure(rows, size, None, "xy", [*notes, *crosses])
 

@@ -47,7 +47,7 @@ KINDS = {
 REMARKS = frozenset({"rounding", "design"})  # intervals are as good as without them, so that they raise no warning
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
-POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
+POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta, and two besides
 MIN_EQUAL = 4  # points of a theta
 EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
 STRONG = 0.2  # autocorrelation
@@ -172,7 +172,7 @@ def few_points_each(samples: Samples, counts: Integers) -> tuple[Finding, ...]:
 def few_points_together(samples: Samples) -> tuple[Finding, ...]:
     """A finding where the points of all thetas together are too few to learn f."""
     inputs = samples.d + samples.p * samples.depends_on_theta
-    least = POINTS_PER_COORDINATE * inputs
+    least = POINTS_PER_COORDINATE * inputs + 2
     if samples.n_evaluations >= least:
         return ()
     of = f"{inputs} input{'s' * (inputs > 1)}"
@@ -186,17 +186,28 @@ def all_equal(samples: Samples) -> bool:
     return samples.n_evaluations >= MIN_EQUAL and bool(np.all(np.min(f, axis=0) == np.max(f, axis=0)))
 
 
+def shows_one_value(samples: Samples) -> bool:
+    """Whether all values of f are equal, at points that are not all there are."""
+    return all_equal(samples) and not np.all(Enumerated.of(samples.merged()[0]).thetas)
+
+
+def are_events(values: Array) -> bool:
+    """Whether values of f are 0 or 1, and both of them."""
+    return bool(np.all((values == 0) | (values == 1)) and np.any(values != values[0]))
+
+
 def unseen_points(samples: Samples) -> int | None:
     """How many points, of a theta or of an adaptive run, have seen one value of f; None where f is known to vary.
 
-    An output that is constant beside others is meant to be so, and the values at all atoms of a measure are all of f.
+    A theta with few points does not count, unless all have few. An output that is constant beside others is meant to be
+    so, and the values at all atoms of a measure are all of f.
     """
-    if not all_equal(samples) or np.all(Enumerated.of(samples.merged()[0]).thetas):
+    if not shows_one_value(samples):
         return None
     if samples.design == "adaptive":
         return samples.n_evaluations
-    several = samples.counts[samples.counts >= MIN_EQUAL]
-    return int(np.min(several)) if len(several) else None
+    most = int(np.max(samples.counts))
+    return int(np.min(samples.counts[samples.counts >= min(most, MIN_EQUAL)]))
 
 
 def missed_variance(distance: float | Array, N: int | Integers) -> Array:
@@ -220,7 +231,7 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
     if np.any(rounding > 0):
         thetas[rounding == 0] = 0
-    if samples.design == "adaptive" and all_equal(samples):
+    if all_equal(samples) and (samples.design == "adaptive" or not np.any(several)):
         text = f"all values of f are equal: {samples.n_evaluations} points do not exclude other values between them."
         return (Finding("equal values", text + _infinite(samples)),)
     if not np.any(thetas):

@@ -47,11 +47,11 @@ class RareEventSampling:
     widths: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0)
     everywhere: float = 0.3
     stages: int = 8
-    points: int = 1024
-    kernels: int = 128
+    points: int = 2048
+    kernels: int = 256
     neighbours: int = 8
     least_width: float = 0.03
-    least: float = 32.0
+    least: float = 64.0
     reach: float = 8.0
 
     def draw(
@@ -146,7 +146,9 @@ class Proposal:
             scaled, centres = solve_lower(self.root, z), solve_lower(self.root, self.centres)
             apart2 = np.sum(scaled**2, 1)[:, None] - 2 * scaled @ centres.T + np.sum(centres**2, 1)
             log_root = np.sum(np.log(np.diagonal(self.root)))
-            each.append(logsumexp(-0.5 * apart2, axis=1) - log_root + np.log((1 - self.share) / len(centres)))
+            # Far from all centres the sum is 0: the normal distributions around zero have all of the density.
+            near = np.maximum(np.sum(np.exp(-0.5 * apart2), axis=1), np.finfo(float).tiny)
+            each.append(np.log(near) - log_root + np.log((1 - self.share) / len(centres)))
         return np.asarray(logsumexp(each, axis=0) - 0.5 * d * np.log(2 * np.pi))
 
 

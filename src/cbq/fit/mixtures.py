@@ -1,9 +1,9 @@
 """What is known of f at points of a measure, as distributions: of all that is known, and of each draw of f.
 
-Given the runs, a value of f is a mixture of Gaussians around its mean m(x). Averaged over points with the weights w,
-its distribution function is
+Given the runs and the scale of errors, a value of f is Gaussian around its mean m(x). Averaged over points with the
+weights w, its distribution function is
 
-    F(c) = sum_i w_i mean_j Phi((c - m_i) / s_ij),
+    F(c) = sum_i w_i Phi((c - m_i) / s_i),
 
 and every estimate is a functional of this F: its quantiles, its moments, E[f | f > ppf(q)].
 """
@@ -23,7 +23,7 @@ TINY, HUGE = np.finfo(float).tiny, 1e300
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """What is known of f at n points: means (n,) and standard deviations (J, n) of the components of a mixture.
+    """What is known of f at n points: means (n,) and standard deviations (n,).
 
     weights: (n,), which sum to one. low, high: the bounds of f.
     """
@@ -37,17 +37,17 @@ class Marginals:
     def take(self, rows: slice | Integers, weights: Array | None = None) -> Marginals:
         """Some of the points, with weights of their own."""
         weights = self.weights[rows] if weights is None else weights
-        return Marginals(weights / np.sum(weights), self.mean[rows], self.std[:, rows], self.low, self.high)
+        return Marginals(weights / np.sum(weights), self.mean[rows], self.std[rows], self.low, self.high)
 
     def cdf(self, c: Array) -> Array:
         """F (K,) at values c (K,)."""
-        found = np.array([np.mean(_below(at, self.mean, self.std) @ self.weights) for at in c])
+        found = np.array([_below(at, self.mean, self.std) @ self.weights for at in c])
         return _within_bounds(c, found, self.low, self.high)
 
     @cached_property
     def _reach(self) -> Array:
         """How far (n,) values are from their means at most, but for a probability of 1e-18."""
-        return np.asarray(9.0 * np.max(self.std, axis=0))
+        return np.asarray(9.0 * self.std)
 
     def _between(self, q: Array) -> tuple[Array, Array]:
         """Ends (K,) between which the quantiles of F are: the quantiles if all values were at their ends."""
@@ -65,19 +65,19 @@ class Marginals:
         return np.asarray(np.clip(high, self.low, self.high))
 
     def standardised(self, c: float) -> Array:
-        """(c - mean) / std (J, n)."""
+        """(c - mean) / std (n,)."""
         return _standardised(c, self.mean, self.std, most=HUGE)
 
     def variance(self, _: Array) -> Array:
         """The variance (1,) of F."""
-        first, second = _moments(self.mean, self.std, self.low, self.high)
-        centre = np.mean(first @ self.weights)
-        return np.atleast_1d(np.maximum(np.mean((second - 2 * centre * first + centre**2) @ self.weights), 0.0))
+        centre = float(self.mean @ self.weights)  # squares of values far from zero would cancel
+        first, second = _moments(self.mean - centre, self.std, self.low - centre, self.high - centre)
+        return np.atleast_1d(np.maximum(second @ self.weights - (first @ self.weights) ** 2, 0.0))
 
     def shortfall(self, q: Array) -> Array:
         """E[f | the upper 1 - q of F] (K,)."""
         v = self.ppf(q)
-        above = np.array([np.mean(_excess(at, self.mean, self.std, self.high) @ self.weights) for at in v])
+        above = np.array([_excess(at, self.mean, self.std, self.high) @ self.weights for at in v])
         return np.asarray(v + above / (1 - q))
 
 

@@ -9,7 +9,19 @@ import numpy as np
 from cbq.common import Array, Integers, digits_apart, evenly, short
 from cbq.fit.outcome import Outcome
 from cbq.plotting import INK, Axis, Band, Dots, Figure, Line, Mark, Panel, Rule, plain, series
-from cbq.report import Html, Page, Reader, Section, code, facts, figure_html, html_table, joined, made_with, paragraph
+from cbq.report import (
+    Fragment,
+    Page,
+    Reader,
+    Section,
+    code,
+    facts,
+    figure_html,
+    html_table,
+    joined,
+    made_with,
+    paragraph,
+)
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -55,7 +67,7 @@ def outcome_page(outcome: Outcome, title: str | None, repeat: str | None, level:
         ),
     ]
     subtitle = f"Probabilities and quantiles with {100 * level:.4g}% intervals."
-    return Page(title or f"The distribution of {what} given {of}", subtitle, Html(""), sections)
+    return Page(title or f"The distribution of {what} given {of}", subtitle, Fragment(), sections)
 
 
 def _in_order(outcome: Outcome, most: int = 200) -> Integers:
@@ -145,7 +157,7 @@ def _density(outcome: Outcome, c: int, bins: int = 80) -> Panel:
     return Panel(marks, Axis(_label(outcome, c)), Axis("density", zero=True), title=_place(one, 0))
 
 
-def _sliders(outcome: Outcome, c: int, level: float, points: int = 61) -> list[Html]:
+def _sliders(outcome: Outcome, c: int, level: float, points: int = 61) -> list[Fragment]:
     """Sliders for theta and c, the probability to exceed c along both, and the quantiles over theta."""
     at, key, label = _range(outcome, c, points), f"outcome-{c}", _label(outcome, c)
     at = np.array([float(f"{value:.{digits_apart(at) - 2}g}") for value in at])
@@ -191,7 +203,7 @@ def _sliders(outcome: Outcome, c: int, level: float, points: int = 61) -> list[H
     return [*parts, figure_html([*more, _density(outcome, c)], below, height=260)]
 
 
-def _table(outcome: Outcome, several: bool, most: int = 15) -> Html:
+def _table(outcome: Outcome, several: bool, most: int = 15) -> Fragment:
     """Moments and quantiles at some thetas."""
     some = outcome._take(np.sort(_in_order(outcome, most)))
     quantiles = np.asarray(some.ppf(QUANTILES)).reshape(len(some.theta), len(QUANTILES), -1)

@@ -19,11 +19,11 @@ from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diag
 from cbq.fit.figures import slope_panels
 from cbq.fit.naming import expectation_names
 from cbq.fit.summary import DESIGNS, count_range
-from cbq.fit.theta_grids import theta_prior
+from cbq.fit.thetas import theta_prior
 from cbq.measures import Measure
 from cbq.plotting import INK, ORANGE, Axis, Dots, Panel, Rule, plain, series
 from cbq.report import (
-    Html,
+    Fragment,
     Kind,
     Page,
     Section,
@@ -130,7 +130,7 @@ class FitReport:
         runs = "" if self.samples is None else f" from {self.samples.n_evaluations} evaluations of f,"
         return f"An estimate with {100 * self.level:.4g}% intervals,{runs} at {T} theta{'s' * (T > 1)}."
 
-    def _question(self) -> Html:
+    def _question(self) -> Fragment:
         of = _listed(self._names[0])
         what = _listed([f"the {name}" if name.startswith("expected ") else name for name in self._names[1]])
         lines = [paragraph(f"What {'is' if len(self._names[1]) == 1 else 'are'} {what} as a function of {of}?")]
@@ -180,7 +180,7 @@ class FitReport:
 
     # Choices, checks, and how to repeat it
 
-    def _warnings(self) -> Html:
+    def _warnings(self) -> Fragment:
         found = sorted(self.fit.findings, key=lambda each: each.is_remark)
         labels: dict[bool, tuple[Kind, str]] = {False: ("warning", "Warning:"), True: ("remark", "Remark:")}
         notices = [] if self.first is None else [self.first]
@@ -190,13 +190,13 @@ class FitReport:
             notices.append(("good", "No warnings.", text, ""))
         return joined(notice(*each) for each in notices)
 
-    def _choice(self) -> Html:
+    def _choice(self) -> Fragment:
         lines = [*filter(None, [self.fit.choice]), *self.fit._description()]
         return joined(
             [bullets(_paragraphs(lines)), folded("The summary of the fit", code(str(self.fit.summary()), "summary"))]
         )
 
-    def _diagnostics(self) -> Html:
+    def _diagnostics(self) -> Fragment:
         theta = self._grid.theta if self.prior is None else self.prior.sample(TRUTH_DRAWS, TRUTH_SEED)
         found = diagnose(self.fit, self.samples, self.truth, theta)
         if not found:
@@ -205,14 +205,14 @@ class FitReport:
             )
         return joined(self._diagnostic(each) for each in found)
 
-    def _diagnostic(self, each: Diagnostic) -> Html:
+    def _diagnostic(self, each: Diagnostic) -> Fragment:
         parts = [heading(each.title), paragraph(each.meaning)]
         parts.append(notice("good" if each.good else "warning", "", each.verdict))
         if each.theta is not None and each.residual is not None:
             parts.append(_residuals(each.theta, each.residual, self._names[0], self.fit.names.f))
         return joined(parts)
 
-    def _repeat(self) -> Html:
+    def _repeat(self) -> Fragment:
         estimator = type(self.fit).__name__.removesuffix("Fit")
         lines = self.repeat or "\n".join(
             [
@@ -238,7 +238,7 @@ def checked_tables(tables: Any) -> Sequence[Table]:
     return tables
 
 
-def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:
+def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Fragment:
     """Standardised residuals (m, C) against the first coordinate of theta (m, p)."""
     reach, several = float(ndtri(0.5 * (1 + LEVEL))), residual.shape[1] > 1
     marks: list[Any] = [Rule(at, "y", f"{LEVEL:.0%}", ORANGE) for at in (reach, -reach)]

@@ -89,11 +89,13 @@ class Summary(str):
     choice : why the estimator was chosen, where several were tried; else None.
     description : the lines on how the fit was made and on its choices.
     findings : what a user should know, each with a `kind`, a `text` and a `remedy`; their texts are `warnings`.
+    failed : whether the first line states that a goal was not reached; notebooks show it in red.
     """
 
     choice: str | None
     description: tuple[str, ...]
     findings: tuple[Finding, ...]
+    failed: bool
 
     def __new__(
         cls,
@@ -101,8 +103,10 @@ class Summary(str):
         choice: str | None = None,
         description: Sequence[str] = (),
         findings: Sequence[Finding] = (),
+        failed: bool = False,
     ) -> Summary:
         found = super().__new__(cls, text)
+        found.failed = failed
         found.choice, found.description, found.findings = choice, tuple(description), tuple(findings)
         return found
 
@@ -131,12 +135,12 @@ class Summary(str):
         return str(self)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return str(self), self.choice, self.description, self.findings
+        return str(self), self.choice, self.description, self.findings, self.failed
 
     def _repr_html_(self) -> str:
         title, *lines = self.description or str(self).split("\n")
         notes = [f"Warning: {each} {each.remedy}" for each in self.findings] or ["No warnings."]
-        return html.box(title, {"": "\n".join(filter(None, [self.choice, *lines]))}, notes=notes)
+        return html.box(title, {"": "\n".join(filter(None, [self.choice, *lines]))}, notes=notes, failed=self.failed)
 
 
 def fit_html(fit: Fit) -> str:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cbq.common import Array, digits_apart, is_whole, require_memory, shown
 from cbq.fit.thetas import more_symmetric_logs
 from cbq.measures import Measure
-from cbq.measures.base import measure_argument
 
 MARGIN = 0.04  # on either side of a range, relative to it
 TAIL = 0.005  # prior probability beyond either end of its central range
 PRIOR_DRAWS, PRIOR_SEED = 4000, 20240619  # of priors without quantiles
 SPARE_DIGITS = 6  # beyond which a round number differs from others by rounding errors alone
 DECADES = 1.0  # that a range must have to be even in logarithms
-
-
-def theta_prior(prior: Any, p: int) -> Measure:
-    """The argument `prior` as one measure over p coordinates, or raise."""
-    measure = measure_argument(prior, "prior")
-    if measure.dim != p or measure.batch_shape:
-        raise ValueError(f"prior must be one measure of theta, in p = {p} dimensions, but it is {measure!r}.")
-    return measure
 
 
 def prior_range(prior: Measure) -> Array:

@@ -114,13 +114,18 @@ class Suggestion(ArrayTable):
         return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
 
 
+def theta_prior(prior: Any, p: int) -> Measure:
+    """The argument `prior` as one measure over p coordinates, or raise."""
+    measure = measure_argument(prior, "prior")
+    if measure.dim != p or measure.batch_shape:
+        raise ValueError(f"prior must be one measure of theta, in p = {p} dimensions, but it is {measure!r}.")
+    return measure
+
+
 def thetas_between(observed: Array, prior: Any, n: int, rng: np.random.Generator) -> Array:
     """n thetas (n, p) of the prior, or else of the region of the observed ones (T, p), between random pairs of them."""
     if prior is not None:
-        measure: Measure = measure_argument(prior, "prior")
-        if measure.dim != observed.shape[1] or measure.batch_shape:
-            raise ValueError(f"prior must be one measure in p = {observed.shape[1]} dimensions, but it is {measure!r}.")
-        return measure.sample(n, rng)
+        return theta_prior(prior, observed.shape[1]).sample(n, rng)
     pairs = observed[rng.integers(len(observed), size=(2, n))]
     nearness = rng.random((n, 1)) ** 2  # mostly near one of the two, so that they fill the region as the observed do
     return np.asarray(pairs[0] + nearness * (pairs[1] - pairs[0]))

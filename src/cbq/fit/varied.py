@@ -17,7 +17,7 @@ from cbq.fit.findings import FitWarning
 from cbq.fit.naming import expectation_labels, expectation_names, theta_labels
 from cbq.fit.theta_grids import observed_range, round_axis
 from cbq.plotting import Axis, Band, Drawn, Figure, Line, Mark, Panel, plain, series
-from cbq.report import ArrayTable, Html, Reader, Section, figure_html, joined, paragraph
+from cbq.report import ArrayTable, Fragment, Reader, Section, figure_html, joined, paragraph
 from cbq.samples import Names, by_theta
 
 POINTS = 41  # along theta, for p = 1
@@ -152,7 +152,7 @@ class Varied(ArrayTable, Drawn):
             joined([paragraph(what), reader.html(), *(self._charts(key, axes, c) for c in range(self._drawn))]),
         )
 
-    def _charts(self, key: str, axes: Sequence[Array], c: int) -> Html:
+    def _charts(self, key: str, axes: Sequence[Array], c: int) -> Fragment:
         """Output c along each slider, with curves from the reader."""
         _, low, high = self._of(c)
         y = Axis(

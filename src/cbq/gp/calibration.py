@@ -150,7 +150,7 @@ def moved_amplitude(weights: Array, residuals: Array, precision: Array) -> Array
 
 
 def likeliest_amplitude(given: ExactGP | SubsetGP) -> Array:
-    """The amplitudes (C,) by the likelihood; zero where it knows nothing of them, as the kernel is not analytic."""
+    """The amplitudes (C,) by the likelihood; zero where the kernel is not analytic, so that it has none."""
     return np.asarray(given.process.amplitude * given.kernel.is_analytic)
 
 

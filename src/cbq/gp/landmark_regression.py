@@ -20,39 +20,43 @@ from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.gram import on_host
 from cbq.linalg.lapack import thin_svd
 
-RANK_TOLERANCE = 1e-10  # relative to the largest singular value of the basis
-MAX_PILOT_LANDMARKS, MAX_PILOT_CANDIDATES = 20, 2000  # landmarks of the pilot regression, and rows to choose from
-MIN_PILOT_ROWS = 20  # for each column of its basis
 MIN_LANDMARKS, MAX_LANDMARKS = 48, 768
-MAX_UNSEEN = 0.05  # variance that landmarks do not represent, relative to the posterior variance
-MAX_CANDIDATES = 4096  # rows among which landmarks are chosen
 # Lengthscales ell are in units of sqrt(p) standard deviations of a column; gamma is the signal-to-noise ratio.
 LOG_LENGTHSCALE_BOUNDS = np.array([-3.0, 5.0])
 LOG_LENGTHSCALE_MEAN, LOG_LENGTHSCALE_STD = np.log(2.0), 1.5  # normal prior of log ell, for tables of few rows
-LOG_RATIO_BOUNDS = (-25.0, 18.0)
 STARTS = (-1.2, -0.4, 0.4, 1.2, 2.0, 2.8)  # log ell
 START_RATIOS = np.linspace(-9.0, 9.0, 37)  # log gamma
 FLAT = 2.0  # log ell of a start at which steps explain all
 MAX_SEARCH_SITES, MAX_CELLS = 2500, (1024, 4096)  # for the search; cells for it, and for its end on all sites
-MIN_WIDTH, MAX_WIDTH, WIDER = 0.1, 0.6, 1.15  # of cells, in standard deviations, and the ratio of those that are tried
 FIRST_STEPS, FINAL_STEPS = 40, 8  # of the optimiser, with the fewest landmarks and with all of them
-VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.05, 0.05  # of the log-likelihood
 
 Family = Callable[[Array], Kernel]  # from lengthscales (p,)
 SMOOTH: Family = RBF
 ROUGH: Family = partial(Matern, 2.5)
 
 
-def pilot_basis(z: Array, rng: np.random.Generator) -> Array:
-    """Orthonormal columns (n, k) that span a constant, linear terms and a few RBF kernels over z (n, p)."""
+def pilot_basis(
+    z: Array,
+    rng: np.random.Generator,
+    *,
+    landmarks: int = 20,
+    candidates: int = 2000,
+    rows: int = 20,
+    tolerance: float = 1e-10,
+) -> Array:
+    """Orthonormal columns (n, k) that span a constant, linear terms and a few RBF kernels over z (n, p).
+
+    landmarks: of the kernels, at most, and candidates for them. rows: for each column, at least. tolerance: singular
+    values that count as zero, relative to the largest.
+    """
     n, p = z.shape
     kernel = RBF(2.0 * np.sqrt(p))
-    most = max(1, min(MAX_PILOT_LANDMARKS, n // MIN_PILOT_ROWS))
-    some = z[rng.choice(n, min(n, MAX_PILOT_CANDIDATES), replace=False)]
-    landmarks = some[choose_landmarks(kernel, some, most, rng)]
-    linear = z if n >= MIN_PILOT_ROWS * (p + most) else z[:, :0]
-    U, sizes, _ = thin_svd(np.column_stack([np.ones(n), linear, kernel(z, landmarks)]))
-    return np.asarray(U[:, sizes > RANK_TOLERANCE * sizes[0]])
+    most = max(1, min(landmarks, n // rows))
+    some = z[rng.choice(n, min(n, candidates), replace=False)]
+    chosen = some[choose_landmarks(kernel, some, most, rng)]
+    linear = z if n >= rows * (p + most) else z[:, :0]
+    U, sizes, _ = thin_svd(np.column_stack([np.ones(n), linear, kernel(z, chosen)]))
+    return np.asarray(U[:, sizes > tolerance * sizes[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,13 +208,18 @@ def grid_cells(z: Array, width: float) -> Integers:
     return cells
 
 
-def finest_cells(z: Array, most: int) -> Integers | None:
-    """The cells (n,) of the finest grid over points z (n, p) with at most so many, or None if they would be wide."""
-    width, cells = MAX_WIDTH, grid_cells(z, MAX_WIDTH)
+def finest_cells(
+    z: Array, most: int, *, widest: float = 0.6, narrowest: float = 0.1, ratio: float = 1.15
+) -> Integers | None:
+    """The cells (n,) of the finest grid over points z (n, p) with at most so many, or None if they would be wide.
+
+    Widths are in standard deviations, and tried in steps of a ratio.
+    """
+    width, cells = widest, grid_cells(z, widest)
     if np.max(cells) >= most:
         return None
-    while width > MIN_WIDTH and np.max(finer := grid_cells(z, width / WIDER)) < most:
-        width, cells = width / WIDER, finer
+    while width > narrowest and np.max(finer := grid_cells(z, width / ratio)) < most:
+        width, cells = width / ratio, finer
     return cells
 
 
@@ -285,11 +294,16 @@ class _Search:
         parameters = _optimum(replace(bound, z=z, targets=targets), first.parameters, FINAL_STEPS)
         return self._with_landmarks(bound, parameters, m)
 
-    def _with_landmarks(self, bound: Bound, parameters: Array, m: int) -> RegressionPosterior:
-        """The posterior with the landmarks of the bound, m in number, or with more if it needs them."""
+    def _with_landmarks(
+        self, bound: Bound, parameters: Array, m: int, *, most_unseen: float = 0.05
+    ) -> RegressionPosterior:
+        """The posterior with the landmarks of the bound, m in number, or with more if it needs them.
+
+        most_unseen: the variance that landmarks may fail to represent, relative to the posterior variance.
+        """
         while True:
             posterior = _posterior(bound, parameters)
-            enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
+            enough = posterior.amplitude * posterior.moments.unseen <= most_unseen * posterior.noise * posterior.dof
             if enough or m >= MAX_LANDMARKS or posterior.m < m:
                 return posterior
             m = min(2 * m, MAX_LANDMARKS)
@@ -297,8 +311,18 @@ class _Search:
             bound = replace(bound, landmarks=landmarks)
 
 
-def _optimum(bound: Bound, start: Array, steps: int) -> Array:
-    """The hyperparameters of largest posterior density that are uphill from a start."""
+def _optimum(
+    bound: Bound,
+    start: Array,
+    steps: int,
+    *,
+    log_ratios: tuple[float, float] = (-25.0, 18.0),
+    tolerance: float = 0.05,
+) -> Array:
+    """The hyperparameters of largest posterior density that are uphill from a start.
+
+    log_ratios: the bounds of log gamma. tolerance: of the log-likelihood, and of its gradient.
+    """
 
     def objective(parameters: Array) -> tuple[float, Array]:
         value, gradient = bound(parameters)
@@ -307,8 +331,8 @@ def _optimum(bound: Bound, start: Array, steps: int) -> Array:
 
     p = len(start) - 1
     low, high = 0.5 * np.log(p) + LOG_LENGTHSCALE_BOUNDS
-    bounds = [LOG_RATIO_BOUNDS, *[(float(low), float(high))] * p]
-    stopping = {"maxiter": steps, "ftol": VALUE_TOLERANCE / bound.targets.n, "gtol": GRADIENT_TOLERANCE}
+    bounds = [log_ratios, *[(float(low), float(high))] * p]
+    stopping = {"maxiter": steps, "ftol": tolerance / bound.targets.n, "gtol": tolerance}
     return quasi_newton(objective, np.clip(start, *np.array(bounds).T), bounds, options=stopping)[0]
 
 
@@ -326,7 +350,7 @@ def _posterior(bound: Bound, parameters: Array) -> RegressionPosterior:
     return RegressionPosterior(features, moments, state, gamma * state.noise, zero_probability)
 
 
-def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator) -> Array:
-    """At most m of the rows z (n, p), chosen among a random subset if there are many rows."""
-    some = z if len(z) <= MAX_CANDIDATES else z[rng.choice(len(z), MAX_CANDIDATES, replace=False)]
+def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator, *, candidates: int = 4096) -> Array:
+    """At most m of the rows z (n, p), chosen among a random subset of `candidates` if there are many rows."""
+    some = z if len(z) <= candidates else z[rng.choice(len(z), candidates, replace=False)]
     return np.asarray(some[choose_landmarks(kernel, some, min(m, len(some)), rng)])

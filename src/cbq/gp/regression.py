@@ -273,7 +273,7 @@ class Sites:
             width = (np.max(scores) - np.min(scores)) / EQUAL_WIDTH_BINS
             by_width = np.floor((scores - np.min(scores)) / width).astype(np.intp)
             both = np.floor(share * EQUAL_COUNT_BINS).astype(np.intp) * (EQUAL_WIDTH_BINS + 1) + by_width
-            for step in steps:  # bins and sides rise with the column, so that their sum tells them apart
+            for step in steps:  # bins and sides rise with the column, so that their sum identifies them
                 both += step(columns).astype(np.intp)
             _, place, counts = np.unique(both, return_inverse=True, return_counts=True)
         return cls(place, counts.astype(float))

@@ -6,8 +6,8 @@ the process, or has a kink.
 
 Judged are kernels by the geometric mean of three errors in units of f: the leave-one-out error of single values, the
 error of the average over the points of a theta, given all others, and how far integrals at observed thetas move when
-single values are left out. Single values are predicted well wherever points are dense, and averages wherever errors
-cancel; a move is a residual times its weight in an integral, and ignores errors that integrals do not depend on.
+the points of a theta are left out. Single values are predicted well wherever points are dense, and averages wherever
+errors cancel; a move ignores errors that integrals do not depend on.
 Evidence and leave-one-out log density choose far worse: where f is analytic at most points, they prefer the kernel that
 is right about the many.
 
@@ -236,15 +236,17 @@ def takes_log_theta(kernel: Kernel) -> bool:
 def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0.0) -> KernelMember:
     """The kernel with the geometric mean of its leave-one-out errors: of single values, averages and integrals.
 
-    Values are in units of the spread of f at their theta, averages over the points of a theta in units of f. Without
-    value i, whose residual is e_i, an integral in which it has the weight w_i moves by w_i e_i: the third error is the
-    root of sum_i (w_i e_i)^2. There is no second one where points have no thetas, fewer than three, or each its own.
+    Values are in units of the spread of f at their theta, averages over the points of a theta in units of f. The third
+    error is the root of the sum of squares of the moves of an integral, each by leaving out one theta: single values
+    would not do where f depends on theta, as others at the same theta hide how badly a kernel knows what lies between
+    thetas. Where points have no thetas, fewer than three, or each its own, there is no second error, and the third is
+    of single values.
     """
     try:
         process = ExactGP(kernel, points.u, points.f, jitter, noise).process
     except NotPositiveDefinite:
         return KernelMember(kernel, np.inf, np.inf, noise)
-    share, squares = np.ones(points.n) if points.share is None else points.share, []
+    share, squares, left_out = np.ones(points.n) if points.share is None else points.share, [], []
     if (owners := useful_groups(points.owners, points.n)) is not None:  # first: single values then need no other L^-1
         left_out = process.leave_groups_out(owners)
         shares = np.array([np.sum(share[each.rows]) for each in left_out])
@@ -255,7 +257,8 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
     squares.append(single)
     if points.integrals is not None:
         weights = process.functionals(points.integrals(kernel, points.u)).weights
-        squares.append(float(np.mean(weights**2 @ process.residuals**2)))
+        moves2 = [each.move(weights)[0] ** 2 for each in left_out] or [weights**2 @ process.residuals**2]
+        squares.append(float(np.mean(np.sum(moves2, axis=0))))
     error = float(np.prod(np.power(squares, 0.5 / len(squares))))
     return KernelMember(kernel, error, residual, noise)
 

@@ -163,7 +163,7 @@ def emulated_shares(
     found = (1 - mix) * mauntz + mix * jansen
     if flat := np.flatnonzero(np.mean(V, axis=0) <= 0).tolist():
         raise ValueError(
-            f"{emulator.fit.names.f[flat[0]]} does not vary over these inputs, as far as the fit knows, so that none "
+            f"{emulator.fit.names.f[flat[0]]} does not vary over these inputs in this fit, so that none "
             f"of them explains it: leave out this output, or take points where it differs."
         )
     drawn = _drawn(emulator, inputs, kept, u[0][: options.drawn], mix, options, rng)

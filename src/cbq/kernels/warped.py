@@ -170,7 +170,7 @@ class Transported(MeasureTransform):
     """A map w that inverts the transport from a base measure to the measure of x."""
 
     base: ClassVar[Literal["uniform", "normal"]]
-    past: ClassVar[str]  # what is done to x, in messages
+    past: ClassVar[str]  # the participle in messages, such as warped
 
     @staticmethod
     @abstractmethod

@@ -408,6 +408,25 @@ class Measure(Immutable, ABC):
         return cls(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
 
 
+class SingleMeasure(Measure):
+    """A measure that is no batch, given by code and not by arrays: it equals itself alone."""
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return ()
+
+    def parameters(self) -> dict[str, Array]:
+        return {}
+
+    def equals(self, other: Measure) -> bool:
+        return self is other
+
+    def __getitem__(self, index: Any) -> Self:
+        if indexed(np.empty(()), index).size != 1:
+            raise IndexError(f"{self!r} is a single measure and has no index {shown(index)}.")
+        return self
+
+
 def stack(measures: Sequence[Measure]) -> Measure | None:
     """One measure with batch shape (T,) from T measures, or () from equal ones.
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, finite, indexed, not_nan, shown
+from cbq.common import Array, finite, not_nan, shown
 from cbq.io import Many, Numbers, Text, saved
-from cbq.measures.base import Measure, converter
+from cbq.measures.base import Measure, SingleMeasure, converter
 from cbq.measures.composite import Mixture
 from cbq.measures.discrete import MAX_ATOMS, Binomial, Categorical, Poisson, require_atoms
 from cbq.measures.gaussian import Gaussian, LogNormal
@@ -172,7 +172,7 @@ class ScipyDistribution(ScipyLine):
         return getattr(self._dist, method)(*arguments, *self._args)
 
 
-class ScipyVariable(ScipyLine):
+class ScipyVariable(SingleMeasure, ScipyLine):
     """A continuous random variable of scipy.stats as a measure on the line; `from_scipy` creates it.
 
     It serves variables without a class of their own in cbq.measures, made by scipy.stats.make_distribution, truncate,
@@ -206,20 +206,8 @@ class ScipyVariable(ScipyLine):
     def dim(self) -> int:
         return 1
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return ()
-
-    def parameters(self) -> dict[str, Array]:
-        return {}  # they are inside the random variable
-
     def equals(self, other: Measure) -> bool:
         return isinstance(other, ScipyVariable) and self.variable is other.variable
-
-    def __getitem__(self, index: Any) -> Self:
-        if indexed(np.empty(()), index).size != 1:
-            raise IndexError(f"{self!r} is a single measure and has no index {shown(index)}.")
-        return self
 
     def __repr__(self) -> str:
         return f"ScipyVariable({self.variable!r})"

@@ -8,13 +8,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from cbq.common import Array, RNGLike, called, indexed, is_whole, real, shown
-from cbq.measures.base import Measure
+from cbq.measures.base import SingleMeasure
 from cbq.measures.univariate import central_difference
 
 Function = Callable[[Array], Any]
 
 
-class Unnormalised(Measure):
+class Unnormalised(SingleMeasure):
     """A measure on R^d given by its score, or by its log density up to a constant, for Stein kernels.
 
     Stein kernels need a density that vanishes at the ends of its support. Where the density of a positive x does not
@@ -48,16 +48,6 @@ class Unnormalised(Measure):
     @property
     def dim(self) -> int:
         return self._dim
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return ()
-
-    def parameters(self) -> dict[str, Array]:
-        return {}  # it is defined by functions, not by arrays
-
-    def equals(self, other: Measure) -> bool:
-        return self is other  # functions cannot be compared
 
     def __getitem__(self, index: Any) -> Self:
         if indexed(np.empty(()), index).ndim:

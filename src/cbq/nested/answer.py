@@ -123,15 +123,16 @@ def answer(
     outer_std: Array,
     *,
     outer_df: float,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[Finding] | None = None,
     warn: bool = True,
 ) -> Answer:
     """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...).
 
-    findings : further findings, about the thetas of the functional. warn : whether to raise them as warnings.
+    findings : about the thetas that decide the functional, by default all of them. warn : whether to raise them as
+        warnings.
     """
     draws.setflags(write=False)
-    beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
+    beyond = tuple(fit._beyond_findings(theta, tolerated=FRESH) if findings is None else findings)
     if warn and not fit._is_quiet:
         warn_of(beyond)
     return Answer(
@@ -193,7 +194,7 @@ class OuterPosterior:
         self,
         functional: Functional,
         at_mean: ValueAndError | None = None,
-        findings: Sequence[Finding] = (),
+        findings: Sequence[Finding] | None = None,
         *,
         warn: bool = True,
     ) -> Answer:
@@ -203,7 +204,7 @@ class OuterPosterior:
         their differences from the posterior mean on that subset are added to the value at all thetas.
 
         at_mean : computes the functional at the posterior mean and its standard error (default: by `functional`).
-        findings : further findings, about the thetas of the functional. warn : whether to raise them as warnings.
+        findings, warn : as in `answer`.
         """
         nodes, mean, weights = self.nodes, self.mean, self.nodes.subset_weights
         if at_mean is None:

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers, Progress, RNGLike, between_0_and_1, one_of
-from cbq.fit import MARGIN, Finding, Fit
+from cbq.common import ROUNDING, Array, Integers, Progress, RNGLike, between_0_and_1, one_of
+from cbq.fit import FRESH, MARGIN, Finding, Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, is_table, standard_error
@@ -18,7 +18,6 @@ from cbq.nested.outer import NODES, SUBSET, Design, Outer, PriorLike, as_prior, 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
 UNSEEN = 0.5  # share of the tail that may be unlike all observed thetas
-ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,11 +190,22 @@ class _Loss:
     def posterior(
         self, fit: Fit, prior: PriorLike, drawn: int = SUBSET, start_only: bool = False, **how: Any
     ) -> tuple[OuterPosterior, tuple[Finding, ...]]:
-        """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail."""
+        """The posterior of I at thetas of which some lie in the tail in each part, and findings about the tail.
+
+        Thetas that no draw of I has in the tail do not decide it: they may be beyond the observed ones.
+        """
         min_part = int(np.ceil(MIN_IN_TAIL / (1.0 - self.alpha) - ROUNDING))
         subset = partial(self._towards_tail, drawn)
         posterior = OuterPosterior.at(fit, prior, min_part=min_part, subset=subset, **how)
-        return posterior, self._unseen_tail(posterior, start_only)
+        return posterior, self._unseen_tail(posterior, start_only) or self._beyond(posterior)
+
+    def _beyond(self, posterior: OuterPosterior) -> tuple[Finding, ...]:
+        """A finding where thetas that are in the tail of some draw are beyond the observed ones."""
+        fit, theta = posterior.fit, posterior.nodes.theta[posterior.nodes.subset]
+        losses, weights = self(posterior.paths), posterior.nodes.subset_weights
+        in_tail = np.any(losses >= step_quantile(losses, weights, self.alpha)[:, None], axis=0)
+        away = fit.beyond(theta) & in_tail
+        return fit._beyond_findings(theta[away]) if np.sum(weights[away]) > FRESH else ()
 
     def _towards_tail(self, size: int, nodes: Outer, mean: Array) -> tuple[Integers, Array]:
         """Rows of about `size` thetas, most of them near the tail and in it, and weights with which they stand for all.

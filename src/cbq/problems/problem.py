@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -16,8 +17,6 @@ from cbq.common import (
     Immutable,
     Progress,
     RNGLike,
-    as_executor,
-    as_progress,
     called,
     file_name,
     finite,
@@ -61,6 +60,8 @@ from cbq.runs import (
     collect_samples,
     rng_parameter,
 )
+from cbq.runs.goal import Budget
+from cbq.runs.overhead import Overhead
 from cbq.runs.solve import solve
 from cbq.samples import Cost, Family, Names, Samples, as_bounds, measures_at, named_row, shown_bounds, thetas_in
 
@@ -297,18 +298,7 @@ class Problem(Immutable):
         self._require_integrand()
         if start is not None and not isinstance(start, Samples):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
-        workers = as_executor(executor)
-        options = RunOptions(
-            workers,
-            whole(batch, "batch", 1),
-            None if in_flight is None else whole(in_flight, "in_flight", 1),
-            None if checkpoint is None else file_name(checkpoint, "checkpoint"),
-            as_progress(progress),
-            one_of(on_error, OnError, "on_error"),
-            one_of(on_change, OnChange, "on_change"),
-            whole(retries, "retries"),
-            _time_limit(timeout, workers),
-        )
+        options = RunOptions(executor, batch, in_flight, checkpoint, progress, on_error, on_change, retries, timeout)
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
         if N is None:
@@ -342,9 +332,9 @@ class Problem(Immutable):
         self,
         tolerance: npt.ArrayLike | None = None,
         rtol: float | None = None,
-        criterion: Criterion = "rms",
+        criterion: Criterion | Sequence[Criterion] = "rms",
         level: float = 0.95,
-        budget: int = DEFAULT_BUDGET,
+        budget: Budget = DEFAULT_BUDGET,
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
@@ -356,6 +346,8 @@ class Problem(Immutable):
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
         cost: Cost | Measured | None = None,
+        overhead: float | None = 1.0,
+        deadline: float | None = None,
         on_error: OnError = "raise",
         on_change: OnChange = "raise",
         retries: int = 2,
@@ -369,16 +361,18 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        goal : what is wanted: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
+        goal : the estimand: `cbq.Mean()`, the default, `cbq.Probability(above=c)`, `cbq.Quantile(q)`, `cbq.Std()`,
             `cbq.Best()`, `cbq.ValueAtRisk(alpha)`, `cbq.ExpectedShortfall(alpha)`, `cbq.ExpectedLoss()` or a list of
             them. Each may have tolerances of its own; the following ones are those of all others.
         tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
         rtol : the same in units of the standard deviation of I over Q, such as 0.01.
         relative : the same as a share of I. With several, all must hold; with none, the budget is spent.
         criterion : the half-width that must be small enough: "rms", its root mean square over Q; "max", its largest
-            value over 95% of Q.
+            value over 95% of Q; or a list of one for each output.
         level : of the interval.
-        budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
+        budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`; or limits
+            {"runs": 300, "seconds": 3600, "cost": 20}, each of which may be left out: seconds of f, summed over runs,
+            and cost in the unit of `cost`. The runs of the first estimate are made in any case.
         rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes.
         start : existing samples of this problem, from `collect` or from an earlier `solve`.
         batch : number of runs that are chosen jointly, and all made before the next choice. By default, several workers
@@ -391,6 +385,9 @@ class Problem(Immutable):
         cost : the cost of a run, a function of theta (p,) and x (d,), in any unit; runs are chosen by gain per cost.
             "measured": predicted from the seconds of runs nearby, which makes the choice of runs irreproducible. By
             default, all runs cost the same.
+        overhead : the largest time for choosing runs, in units of the time of f, beyond 10 s. Where it would take
+            longer, more runs are chosen together; None: no limit.
+        deadline : seconds from now, after which no run should end: runs that would take longer are not begun.
 
         Examples
         --------
@@ -400,31 +397,27 @@ class Problem(Immutable):
         True
         """
         wanted = Goal.of(tolerance, rtol, criterion, level, budget, relative, goal)
-        workers = as_executor(executor)
-        options = RunOptions(
-            workers,
-            1,
-            None if in_flight is None else whole(in_flight, "in_flight", 1),
-            None,
-            as_progress(progress),
-            one_of(on_error, OnError, "on_error"),
-            one_of(on_change, OnChange, "on_change"),
-            whole(retries, "retries"),
-            _time_limit(timeout, workers),
-        )
+        options = RunOptions(executor, 1, in_flight, None, progress, on_error, on_change, retries, timeout)
         size = None if batch is None else whole(batch, "batch", 1)
+        if overhead is not None and not is_number(overhead, 0.0):
+            raise ValueError(f"overhead must be a number, zero or more, or None, but it is {shown(overhead)}.")
+        limit = None if overhead is None else Overhead(float(overhead))
+        if deadline is not None and not (is_number(deadline, 0.0) and deadline > 0):
+            raise ValueError(f"deadline must be a number of seconds above 0, or None, but it is {shown(deadline)}.")
+        until = None if deadline is None else time.time() + deadline
         entropy = run_entropy(rng)
         evaluator = self._evaluator(entropy)
         with self._session(wanted, entropy, start, cost, checkpoint) as session:
-            return solve(session, evaluator, options, self.name, size)
+            session.deadline = until
+            return solve(session, evaluator, options, self.name, size, limit)
 
     def session(
         self,
         tolerance: npt.ArrayLike | None = None,
         rtol: float | None = None,
-        criterion: Criterion = "rms",
+        criterion: Criterion | Sequence[Criterion] = "rms",
         level: float = 0.95,
-        budget: int = DEFAULT_BUDGET,
+        budget: Budget = DEFAULT_BUDGET,
         *,
         goal: Estimand | Sequence[Estimand] | None = None,
         relative: float | None = None,
@@ -472,6 +465,8 @@ class Problem(Immutable):
     ) -> Session:
         if not (cost is None or callable(cost) or (isinstance(cost, str) and cost == MEASURED)):
             raise TypeError(f"cost must be a function of theta and x, 'measured' or None, but it is {shown(cost)}.")
+        if goal.cost is not None and cost is None:
+            raise ValueError("budget has a limit of the cost, but cost is None: pass a function of theta and x.")
         if start is not None:
             self._require_own(start)
         quantity = Quantity(
@@ -557,17 +552,6 @@ def _check_design(design: Any, scramble: Any) -> None:
         )
     if one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
         raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
-
-
-def _time_limit(timeout: Any, executor: Any) -> float | None:
-    """The argument `timeout` of `collect`, checked."""
-    if timeout is None:
-        return None
-    if not is_number(timeout) or timeout <= 0:
-        raise ValueError(f"timeout must be a number of seconds above 0, but it is {shown(timeout)}.")
-    if not isinstance(executor, int):
-        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
-    return float(timeout)
 
 
 def _counts(N: Any, T: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Pages to hand on: one HTML file each, with charts and sliders, which loads nothing from anywhere; or Word or PDF.
 
-page: paragraphs, tables and notices as HTML, in which all text is escaped; sections, and the file that they make, with
-its style (page.css) and its script (page.js).
+page: paragraphs, tables and notices as fragments, in which all text is escaped; sections, and the file that they make,
+with its style (page.css) and its script (page.js).
 charts: panels of figures and readers, as JSON, which the script of the page draws.
 table: the one table of all results.
 documents: pages as Word documents and as PDF.
@@ -10,7 +10,7 @@ html: tables and boxes for notebooks.
 
 from cbq.report.charts import Reader, figure_html, resolved
 from cbq.report.page import (
-    Html,
+    Fragment,
     Kind,
     Page,
     Section,

@@ -18,7 +18,7 @@ import numpy as np
 
 from cbq.common import LEAST_DIGITS, MAX_DIGITS, Array, Booleans, digits_apart
 from cbq.plotting import Band, Dots, Heat, Label, Mark, Panel, cut, placed
-from cbq.report.page import Html, joined, words
+from cbq.report.page import Block, Fragment, words
 
 DIGITS = 12  # significant ones of numbers in the page
 MAX_DECIMALS = 8
@@ -53,7 +53,7 @@ class Reader:
     remark: str = ""
     texts: Sequence[Sequence[str]] | None = None
 
-    def html(self) -> Html:
+    def html(self) -> Fragment:
         """Sliders and their readings."""
         data = {
             "axes": list(self.axes),
@@ -65,9 +65,9 @@ class Reader:
             "marked": None if self.marked is None else np.flatnonzero(self.marked),
             "remark": self.remark,
         }
-        sliders = [self._slider(j) for j in range(len(self.names))]
-        return Html(
-            f'<div class="reader" id="{words(self.id)}">{json_script(data)}{joined(sliders)}'
+        sliders = "\n".join(self._slider(j) for j in range(len(self.names)))
+        return Fragment(
+            f'<div class="reader" id="{words(self.id)}">{json_script(data)}{sliders}'
             f'<div class="readings" role="status" aria-live="polite"></div></div>'
         )
 
@@ -77,29 +77,32 @@ class Reader:
         texts = [[resolved(float(v), float(h)) for v, h in zip(each, half, strict=True)] for each in (mean, low, high)]
         return {"name": name, "mean": mean, "low": low, "high": high, "texts": texts}
 
-    def _slider(self, j: int) -> Html:
+    def _slider(self, j: int) -> str:
         key, name = words(f"{self.id}-{j}"), words(self.names[j])
-        return Html(
+        return (
             f'<div class="slider"><label for="{key}">{name}</label><input type="range" id="{key}" min="0" '
             f'max="{len(self.axes[j]) - 1}" step="1" value="{self.middle[j]}"><output for="{key}"></output></div>'
         )
 
 
-def figure_html(panels: Panel | Sequence[Panel], caption: str, *, height: int = 300, **reading: Any) -> Html:
+def figure_html(panels: Panel | Sequence[Panel], caption: str, *, height: int = 300, **reading: Any) -> Fragment:
     """Panels side by side where there is room, each with a name for screen readers, and a caption.
 
     reading : `reader`, the id of the reader whose place the charts mark, `output`, the index of the quantity drawn as a
-        spot, and `slice`, whether panel j has the curves along coordinate j through the place of the reader.
+        spot, and `slice`, whether panel j has the curves along coordinate j through the place of the reader; documents,
+        which have no reader, leave these out.
     """
-    drawn = ""
-    for j, panel in enumerate([panels] if isinstance(panels, Panel) else panels):
+    drawn, several = "", [panels] if isinstance(panels, Panel) else panels
+    for j, panel in enumerate(several):
         name, more = _unicode(panel.title or panel.y.label or caption), {"height": height, "axis": j, **reading}
         drawn += (
             f'<div class="chart">{json_script(_specification(panel) | more)}'
             f'<ul class="legend" aria-hidden="true"></ul>'
             f'<svg role="img" aria-label="{words(name)}; a table has the numbers."></svg></div>'
         )
-    return Html(f'<figure><div class="charts">{drawn}</div><figcaption>{words(caption)}</figcaption></figure>')
+    html = f'<figure><div class="charts">{drawn}</div><figcaption>{words(caption)}</figcaption></figure>'
+    charts = [Block("chart", panel=panel) for panel in several if panel.marks and "slice" not in reading]
+    return Fragment(html, *charts, *[Block("caption", caption)] * bool(charts))
 
 
 def _specification(panel: Panel) -> dict[str, Any]:
@@ -137,12 +140,12 @@ def _unicode(label: str) -> str:
     return re.sub(r"(?<!\\)\$", "", label).replace(r"\$", "$").replace(r"\theta", "θ")
 
 
-def json_script(data: object) -> Html:
+def json_script(data: object) -> str:
     """Data that the script of the page reads; no text in it can end the element or become markup."""
     text = json.dumps(_plain(data), allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Html(f'<script type="application/json">{text}</script>')
+    return f'<script type="application/json">{text}</script>'
 
 
 def _plain(data: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+RED = "#d32f2f"  # on white and on black
 LINE = "1px solid rgba(128, 128, 128, 0.45)"
 TABLE = "border-collapse: collapse; margin: 0.3em 0; color: inherit"
 CELL = "padding: 0.2em 0.7em; vertical-align: top; white-space: pre-wrap"
@@ -26,11 +27,14 @@ def table(rows: Sequence[Sequence[str]], notes: Iterable[str] = (), *, left: int
     return f"<div>{_title(title)}{body}{_notes(notes)}</div>"
 
 
-def box(title: str, entries: Mapping[str, Any], *parts: str, notes: Iterable[str] = ()) -> str:
-    """A title above keys and values; empty values are left out. parts: HTML that follows; notes: texts below it."""
+def box(title: str, entries: Mapping[str, Any], *parts: str, notes: Iterable[str] = (), failed: bool = False) -> str:
+    """A title above keys and values; empty values are left out.
+
+    parts: HTML that follows; notes: texts below it. failed: whether the title is red.
+    """
     rows = [_row("td", [name, str(value)], 2) for name, value in entries.items() if str(value)]
     body = f'<table style="{TABLE}">{"".join(rows)}</table>'
-    inner = f"{_title(title)}{body}{''.join(parts)}{_notes(notes)}"
+    inner = f"{_title(title, failed=failed)}{body}{''.join(parts)}{_notes(notes)}"
     return f'<div style="border: {LINE}; border-radius: 4px; padding: 0.5em 0.8em; max-width: 60em">{inner}</div>'
 
 
@@ -65,8 +69,9 @@ def _row(tag: str, row: Sequence[str], left: int) -> str:
     return f'<tr style="background: none">{"".join(cells)}</tr>'
 
 
-def _title(title: str) -> str:
-    return f"<strong>{escape(title)}</strong>" if title else ""
+def _title(title: str, *, failed: bool = False) -> str:
+    colour = f' style="color: {RED}"' * failed
+    return f"<strong{colour}>{escape(title)}</strong>" if title else ""
 
 
 def _notes(notes: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
-"""Pages: their parts as HTML, sections under a title, and the file, with style and script inside.
+"""Pages: their fragments, sections under a title, and the file, with style and script inside.
 
-Every text that is passed in is escaped, so that names cannot become markup.
+A fragment has its HTML, and the blocks that stand in its place in Word documents and PDFs (`documents.py`). Every text
+that is passed in is escaped, so that names cannot become markup.
 """
 
 from __future__ import annotations
@@ -15,27 +16,51 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, NewType
+from typing import Literal
 
 import numpy as np
 import scipy
 
 from cbq._version import __version__
+from cbq.plotting import Panel
 from cbq.report.documents import WRITERS, write_document
 
 MOST_PRINTED = 9  # columns of a table that a printed page holds in its usual size of letters
-Html = NewType("Html", str)  # text that a browser may read as markup
-Kind = Literal["warning", "remark", "good"]
+Kind = Literal["failed", "warning", "remark", "good"]
 
 
-def joined(parts: Iterable[Html]) -> Html:
-    """Parts one after the other."""
-    return Html("\n".join(parts))
+@dataclass(frozen=True)
+class Block:
+    """A part of a document.
+
+    kind : "heading", "text", "item", "code", "caption", "warning", "remark", "good", "table", "facts" or "chart".
+    text : its words. panel : of a chart.
+    rows : of a table, the header first, or pairs of facts. left : columns of a table that align left.
+    """
+
+    kind: str
+    text: str = ""
+    rows: Sequence[Sequence[str]] = ()
+    left: int = 0
+    panel: Panel | None = None
 
 
-def words(text: str) -> Html:
-    """Text as it is."""
-    return Html(escape(text, quote=True))
+class Fragment:
+    """A part of a page: its HTML, and its blocks in documents."""
+
+    def __init__(self, html: str = "", *blocks: Block) -> None:
+        self.html, self.blocks = html, blocks
+
+
+def joined(fragments: Iterable[Fragment]) -> Fragment:
+    """Fragments one after the other."""
+    every = list(fragments)
+    return Fragment("\n".join(each.html for each in every), *(block for each in every for block in each.blocks))
+
+
+def words(text: str) -> str:
+    """Text as it is, in HTML."""
+    return escape(text, quote=True)
 
 
 def capital(text: str) -> str:
@@ -43,35 +68,39 @@ def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def heading(text: str) -> Html:
+def heading(text: str) -> Fragment:
     """A heading inside a section."""
-    return Html(f"<h3>{words(text)}</h3>")
+    return Fragment(f"<h3>{words(text)}</h3>", Block("heading", text))
 
 
-def paragraph(text: str) -> Html:
+def paragraph(text: str) -> Fragment:
     """A paragraph."""
-    return Html(f"<p>{words(text)}</p>")
+    return Fragment(f"<p>{words(text)}</p>", Block("text", text))
 
 
-def code(text: str, label: str) -> Html:
+def code(text: str, label: str) -> Fragment:
     """Lines of code or of a terminal, which can be scrolled; the label is read aloud."""
-    return Html(f'<pre tabindex="0" role="region" aria-label="{words(label)}"><code>{words(text)}</code></pre>')
+    html = f'<pre tabindex="0" role="region" aria-label="{words(label)}"><code>{words(text)}</code></pre>'
+    return Fragment(html, Block("code", text))
 
 
-def bullets(items: Iterable[str]) -> Html:
+def bullets(items: Iterable[str]) -> Fragment:
     """A list."""
-    return Html(f"<ul>{''.join(f'<li>{words(each)}</li>' for each in items)}</ul>")
+    blocks = [Block("item", item) for item in items]
+    return Fragment(f"<ul>{''.join(f'<li>{words(each.text)}</li>' for each in blocks)}</ul>", *blocks)
 
 
-def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Html:
+def notice(kind: Kind, title: str, text: str, remedy: str = "") -> Fragment:
     """A box with a message that must not be overlooked, and its remedy."""
     advice = f"<p><strong>What to do:</strong> {words(remedy)}</p>" if remedy else ""
     strong = f"<strong>{words(title)}</strong> " if title else ""
-    role = "alert" if kind == "warning" else "note"
-    return Html(f'<div class="notice {kind}" role="{role}"><p>{strong}{words(text)}</p>{advice}</div>')
+    role = "alert" if kind in ("failed", "warning") else "note"
+    html = f'<div class="notice {kind}" role="{role}"><p>{strong}{words(text)}</p>{advice}</div>'
+    lines = [f"{title} {text}".strip(), *[f"What to do: {remedy}"] * bool(remedy)]
+    return Fragment(html, *(Block(kind, line) for line in lines))
 
 
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str, *, left: int = 0) -> Html:
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, *, left: int = 0) -> Fragment:
     """A table that scrolls sideways on narrow screens; the first `left` columns align left, the others right."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
@@ -81,21 +110,23 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: st
 
     wide = ' class="wide"' if len(header) > MOST_PRINTED else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return Html(
+    html = (
         f'<p class="caption">{words(caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{words(caption)}"><table{wide}>'
         f"<thead><tr>{cells('th', header)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+    return Fragment(html, Block("caption", caption), Block("table", rows=[header, *rows], left=left))
 
 
-def facts(pairs: Mapping[str, str]) -> Html:
+def facts(pairs: Mapping[str, str]) -> Fragment:
     """Names with their values, one below the other."""
-    return Html(f"<dl>{''.join(f'<dt>{words(k)}</dt><dd>{words(v)}</dd>' for k, v in pairs.items())}</dl>")
+    html = f"<dl>{''.join(f'<dt>{words(k)}</dt><dd>{words(v)}</dd>' for k, v in pairs.items())}</dl>"
+    return Fragment(html, Block("facts", rows=list(pairs.items())))
 
 
-def folded(title: str, inside: Html) -> Html:
-    """Something that opens when its title is pressed."""
-    return Html(f"<details><summary>{words(title)}</summary>{inside}</details>")
+def folded(title: str, inside: Fragment) -> Fragment:
+    """Something that opens when its title is pressed; documents show it."""
+    return Fragment(f"<details><summary>{words(title)}</summary>{inside.html}</details>", *inside.blocks)
 
 
 @dataclass(frozen=True)
@@ -103,7 +134,7 @@ class Section:
     """A heading and what stands below it."""
 
     title: str
-    body: Html
+    body: Fragment
 
 
 @dataclass(frozen=True)
@@ -112,7 +143,7 @@ class Page:
 
     title: str
     subtitle: str
-    top: Html
+    top: Fragment
     sections: Sequence[Section]
 
     def html(self) -> str:
@@ -124,7 +155,8 @@ class Page:
         style, script = _resource("page.css"), _resource("page.js")
         digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
-        body = joined(Html(f"<section><h2>{words(each.title)}</h2>\n{each.body}\n</section>") for each in self.sections)
+        sections = [f"<section><h2>{words(each.title)}</h2>\n{each.body.html}\n</section>" for each in self.sections]
+        body = "\n".join(sections)
         return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -143,7 +175,7 @@ class Page:
 <header><h1>{words(self.title)}</h1><p class="subtitle">{words(self.subtitle)}</p></header>
 <noscript><p class="notice remark">Charts and sliders need JavaScript, which is off here: the tables hold the numbers.
 </p></noscript>
-{self.top}
+{self.top.html}
 {body}
 </main>
 <script>{script}</script>

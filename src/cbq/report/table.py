@@ -20,7 +20,7 @@ from cbq.common import BLANK, aligned, data_frame, evenly, file_name, short, tex
 from cbq.plotting import Drawn
 from cbq.report import html
 from cbq.report.charts import figure_html
-from cbq.report.page import Html, Page, Section, code, folded, html_table, joined, paragraph
+from cbq.report.page import Fragment, Page, Section, code, folded, html_table, joined, paragraph
 
 Format = Callable[[Any], str]
 NOTE = "note"  # the field of rows with remarks, which are numbered in the table and listed below it
@@ -116,7 +116,7 @@ class Table(ABC):
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
         how = [] if repeat is None else [Section("How to repeat it", code(repeat, "how to repeat it"))]
-        return Page(title or self._section.title, "", Html(""), [replace(self._section, title="The table"), *how])
+        return Page(title or self._section.title, "", Fragment(), [replace(self._section, title="The table"), *how])
 
     @property
     def _section(self) -> Section:
@@ -209,7 +209,7 @@ class RowTable(Table):
         return [f"[{i}] {note}." for i, note in enumerate(self._notes(), start=1)]
 
 
-def part_of(table: Table, caption: str, most: int = 40) -> Html:
+def part_of(table: Table, caption: str, most: int = 40) -> Fragment:
     """A table in a page, with its rows beyond `most` folded, and the notes of its rows below."""
     (header, *rows), _ = table._cells(table._in_text(), ())
     parts = [html_table(header, rows[:most], caption, left=table._left)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
@@ -20,7 +20,7 @@ from cbq.runs.curves import Best, CurveEstimand
 from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import MAX_SHARE, Goal, Round
-from cbq.samples import Names, Runs, Samples
+from cbq.samples import Names, Runs, Samples, equal_rows
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -108,9 +108,7 @@ class AdaptiveAnswer:
     @property
     def history(self) -> History:
         """The accuracy at each round."""
-        half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
-        target = np.stack([self.goal.target_at(round) for round in self.rounds])
-        runs = np.array([round.runs for round in self.rounds])
+        runs, half_width, target = course_of(self.rounds, self.goal)
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
         return History(runs, half_width, target, chosen, self._quantities)
@@ -198,7 +196,7 @@ class AdaptiveAnswer:
     def summary(self) -> Summary:
         """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
         lines, fit = [*self.lines(), ""], self.fit.summary()
-        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings, self.status == 1)
 
     def lines(self) -> list[str]:
         """The sentences of the summary about the run itself."""
@@ -207,7 +205,20 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return list(filter(None, [": ".join(self.outcome), self._values_line(), cost, self._next_line()]))
+        outcome, values = ": ".join(self.outcome), self._values_line()
+        return list(filter(None, [outcome, values, cost, self._repeats_line(), self._next_line()]))
+
+    @property
+    def n_repeats(self) -> int:
+        """The number of runs at the theta and x of an earlier run."""
+        return len(self.runs) - len(equal_rows(self.runs.inputs(of_theta=True))[0])
+
+    def _repeats_line(self) -> str:
+        """A sentence on how many runs of a random f repeat a point, and why."""
+        if not self.samples.stochastic:
+            return ""
+        why = "where a further draw was expected to lower the variance of I more than a new point"
+        return f"{self.n_repeats} of {len(self.runs)} runs repeat the point of an earlier run, {why}."
 
     @property
     def outcome(self) -> tuple[str, str]:
@@ -238,13 +249,11 @@ class AdaptiveAnswer:
     @property
     def _accuracy(self) -> str:
         last, goal, names = self.rounds[-1], self.goal, self._quantities
-        size, target = goal.size(last.half_width), goal.target_at(last)
-        spread = np.std(last.mean, axis=0)
-        unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
+        size = goal.size(last.half_width)
+        spread, worst = np.std(last.mean, axis=0), worst_quantity(last, goal)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            worst = int(np.argmax(size / unit))
             of_value = goal.size(np.abs(last.half_width / last.mean))[worst]
-        over = "root mean square over Q" if goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
+        over = "root mean square over Q" if goal.criterion_of(worst) == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
         relative = f", {size[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
         several = f", the worst of {len(size)}," * (len(size) > 1)
         of_output = f" for {names.output(worst)}{several}" * (len(size) > 1 or not goal.of_mean_only)
@@ -286,7 +295,7 @@ class AdaptiveAnswer:
     @property
     def foreseen_runs(self) -> float | None:
         """The total number of runs to reach the goal, extrapolated from the last rounds; None if unknown."""
-        return foreseen_runs(self.history)
+        return foreseen_runs(*course_of(self.rounds, self.goal))
 
     def plot(self, **options: Any) -> matplotlib.figure.Figure:
         """A figure of I over the range of the prior, with the thetas of the next runs marked.
@@ -320,18 +329,35 @@ class AdaptiveAnswer:
         return self.summary()._repr_html_()
 
 
-def foreseen_runs(history: History, rounds: int = 5, most: float = 20.0) -> float | None:
+def course_of(rounds: Sequence[Round], goal: Goal) -> tuple[Array, Array, Array]:
+    """The runs (n,), the half-widths (n, K) and the targets (n, K) of n rounds."""
+    half_width = np.stack([goal.size(each.half_width) for each in rounds])
+    target = np.stack([goal.target_at(each) for each in rounds])
+    return np.array([each.runs for each in rounds]), half_width, target
+
+
+def worst_quantity(last: Round, goal: Goal) -> int:
+    """The quantity that is the furthest from its goal, or from its spread if there is no goal."""
+    size, target = goal.size(last.half_width), goal.target_at(last)
+    unit = np.maximum(np.where(np.isfinite(target), target, np.std(last.mean, axis=0)), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        return int(np.argmax(size / unit))
+
+
+def foreseen_runs(
+    runs: Array, half_width: Array, target: Array, *, rounds: int = 5, most: float = 20.0
+) -> float | None:
     """The total number of runs to reach the goal, extrapolated from the last `rounds`; None if unknown.
 
     most: the largest extrapolation, in multiples of the runs so far.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.max(history.half_width / history.target, axis=1)
+        ratio = np.max(half_width / target, axis=1)
     known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-rounds:]
     if len(known) < 3:
         return None
-    slope, level = np.polyfit(np.log(history.runs[known]), np.log(ratio[known]), 1)
+    slope, level = np.polyfit(np.log(runs[known]), np.log(ratio[known]), 1)
     if slope >= 0:
         return None
-    runs, now = float(np.exp(min(-level / slope, 700.0))), float(history.runs[-1])
-    return runs if now < runs <= most * now else None
+    found, now = float(np.exp(min(-level / slope, 700.0))), float(runs[-1])
+    return found if now < found <= most * now else None

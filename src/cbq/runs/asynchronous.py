@@ -9,7 +9,18 @@ from time import perf_counter
 
 from cbq.checkpoint import BatchResult
 from cbq.runs.integrand import Points, Task
+from cbq.runs.overhead import Overhead
 from cbq.runs.session import Session
+
+
+class Watch:
+    """Somebody who is told when runs are chosen; by default, nobody."""
+
+    def choosing(self) -> None:
+        """Runs are being chosen."""
+
+    def chosen(self) -> None:
+        """Runs have been chosen."""
 
 
 class NextRuns:
@@ -19,7 +30,8 @@ class NextRuns:
     longer than one worker runs; one by one if runs take much longer than a choice; and at most an eighth of the runs
     so far, since a fit to a few more changes little.
 
-    n_workers: returns the number of runs at a time. is_sensible: returns whether to go on. clock: for the seconds of a
+    n_workers: returns the number of runs at a time. is_sensible: returns whether to go on. overhead: the limit of the
+    own time. shown: is told of choices. clock: for the seconds of a
     choice.
     """
 
@@ -30,10 +42,12 @@ class NextRuns:
         is_sensible: Callable[[], bool],
         *,
         skip_failures: bool,
+        overhead: Overhead | None = None,
+        shown: Watch | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._session, self._n_workers, self._is_sensible = session, n_workers, is_sensible
-        self._skip = skip_failures
+        self._skip, self._overhead, self._shown = skip_failures, overhead, shown or Watch()
         self._waiting, self._clock = deque(session.pending), clock
         self._choosing = 0.0  # seconds of the last choice
         self._running, self._ended = 0.0, 0  # seconds and number of runs that have ended
@@ -54,17 +68,21 @@ class NextRuns:
 
     def _choose(self) -> None:
         session, begin = self._session, self._clock()
+        if self._overhead is not None:
+            session.keep_pace(self._overhead)
         unfinished, together = session.n_asked - session.n_told, self._together()
         lacking = max(self._n_workers() + together - 1, session.missing) - unfinished
         if lacking <= 0:
             return
+        self._shown.choosing()
         # The runs under way are waited for, and their results may change it.
         self._is_over = session.is_over or not self._is_sensible()
-        left = max(session.goal.budget - session.n_told, session.missing, 1) - unfinished
+        left = max(session.affordable(self._n_workers()), session.missing, 1) - unfinished
         n = min(max(lacking, together), left)
         if n > 0 and not self._is_over:
             self._waiting.extend(session.ask(n))
             self._choosing = self._clock() - begin
+            self._shown.chosen()
 
     def _together(self) -> int:
         """The number of runs that are chosen together."""

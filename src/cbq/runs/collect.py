@@ -8,12 +8,25 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from cbq.checkpoint import BatchResult, Checkpoint, CheckpointError, Evaluations
-from cbq.common import Array, Executor, Progress, WorkerError, reporting
+from cbq.common import (
+    Array,
+    Executor,
+    Progress,
+    WorkerError,
+    as_executor,
+    as_progress,
+    file_name,
+    is_number,
+    one_of,
+    reporting,
+    shown,
+    whole,
+)
 from cbq.runs.draws import RunPoints
 from cbq.runs.executors import ExecutorPool
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
@@ -29,7 +42,7 @@ SHOWN_FAILURES = 3  # in a warning
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is carried out; the samples do not depend on it."""
+    """How a run is carried out, as `Problem.collect` and `Problem.solve` take it; the samples do not depend on it."""
 
     executor: Executor | int | None
     batch: int
@@ -40,6 +53,33 @@ class RunOptions:
     on_change: OnChange
     retries: int
     timeout: float | None
+
+    def __post_init__(self) -> None:
+        executor = as_executor(self.executor)
+        checked = {
+            "executor": executor,
+            "batch": whole(self.batch, "batch", 1),
+            "in_flight": None if self.in_flight is None else whole(self.in_flight, "in_flight", 1),
+            "checkpoint": None if self.checkpoint is None else file_name(self.checkpoint, "checkpoint"),
+            "progress": as_progress(self.progress),
+            "on_error": one_of(self.on_error, OnError, "on_error"),
+            "on_change": one_of(self.on_change, OnChange, "on_change"),
+            "retries": whole(self.retries, "retries"),
+            "timeout": _time_limit(self.timeout, executor),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+def _time_limit(timeout: Any, executor: Any) -> float | None:
+    """The argument `timeout`, checked."""
+    if timeout is None:
+        return None
+    if not is_number(timeout) or timeout <= 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, but it is {shown(timeout)}.")
+    if not isinstance(executor, int):
+        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
+    return float(timeout)
 
 
 def collect_samples(
@@ -155,7 +195,7 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
 
 
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
-    """Add to the message of an error what is kept and how to resume."""
+    """Add to the message of an error the number of kept evaluations, and how to resume."""
     if checkpoint is None:
         advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:

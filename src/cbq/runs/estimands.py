@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from cbq.common import Array, finite, is_whole, shown
 from cbq.fit import Marginals, Outcome, Triple
@@ -163,13 +163,13 @@ class AtThreshold(Pointwise):
         """The probability of the rarer side of the threshold at each point."""
         c = self.threshold(known)
         z, above = known.standardised(c), known.cdf(np.array([c]))[0] > 0.5
-        return np.asarray(logsumexp(log_ndtr(-z if above else z), axis=0) - np.log(len(z)))
+        return np.asarray(log_ndtr(-z if above else z))
 
     def slopes(self, known: Marginals) -> Array:
         """The density of f at the threshold, at each point, times the weight of the point."""
         z = np.clip(known.standardised(self.threshold(known)), -40.0, 40.0)  # beyond, the density is zero in float64
         each = np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * np.maximum(known.std, np.finfo(float).tiny))
-        return np.asarray(known.weights * np.mean(each, axis=0))
+        return np.asarray(known.weights * each)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +210,9 @@ class Probability(AtThreshold):
         """With n runs, an event that no draw of f meets has the upper end for n independent draws without it."""
         estimate, low, high = super().interval(outcome, level, n)
         unseen = 1 - (1 - level) ** (1 / n)
-        high = np.where(high <= ROUNDING, unseen, high)
-        low = np.where(low >= 1 - ROUNDING, 1 - unseen, low)
+        never, always = high <= ROUNDING, low >= 1 - ROUNDING
+        low = np.where(never, 0.0, np.where(always, 1 - unseen, low))
+        high = np.where(always, 1.0, np.where(never, unseen, high))
         return estimate, low, high
 
     def threshold(self, known: Marginals) -> float:

@@ -80,7 +80,7 @@ class Focus:
         tiny, share, std = np.finfo(float).tiny, list[Array](), list[Array]()
         for m in range(len(self.points)):
             known = self.outcome.known(m)[self.c]
-            std.append(np.sqrt(np.mean(known.std**2, axis=0)))
+            std.append(known.std)
             slope = np.abs(self.estimand.slopes(known))
             share.append(slope * std[-1] / max(float(np.sum(slope * std[-1])), tiny))
         mass = np.concatenate(share)
@@ -111,7 +111,7 @@ class Focus:
             x, theta = measure.transport(z, "normal"), self.outcome.theta[m]
             there = _known(fit, self.c, theta, x, np.full(per_theta, 1 / per_theta))
             away = (there.mean - c) * (1 if below < 0.5 else -1)
-            decided = away > 2 * np.max(there.std, axis=0)
+            decided = away > 5 * there.std
             unit = max(float(np.std(there.mean)), np.finfo(float).tiny)
             thetas.append(np.repeat(theta[None], per_theta, axis=0))
             found.append(x)
@@ -122,6 +122,6 @@ class Focus:
 def _known(fit: Fit, c: int, theta: Array, x: Array, weights: Array) -> Marginals:
     """What is known of output c at points x (n, d) of theta (p,)."""
     emulator = fit.emulator
-    variances, means = emulator.marginals(x, theta)
-    std = np.sqrt(variances[..., c] + emulator.noise_std[c] ** 2)
+    variance, means = emulator.marginals(x, theta)
+    std = np.sqrt(variance[:, c] + emulator.noise_std[c] ** 2)
     return Marginals(weights, means[:, c], std, -np.inf, np.inf)

@@ -1,19 +1,20 @@
-"""The goal of an adaptive run: what is wanted, the half-width of its interval, and whether rounds have reached it."""
+"""The goal of an adaptive run: the estimands, the half-width of its interval, and whether rounds have reached it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from cbq.checkpoint import Outputs
-from cbq.common import ROUNDING, Array, between_0_and_1, finite, one_of, shown, whole
+from cbq.common import ROUNDING, Array, between_0_and_1, finite, is_number, one_of, shown, whole
 from cbq.runs.estimands import Estimand, Mean, estimands, wanted_width
 from cbq.samples import Names
 
 Criterion = Literal["rms", "max"]
+Budget = int | Mapping[str, float]  # runs, or limits of "runs", "seconds" and "cost"
 MAX_SHARE = 0.95  # share of Q over which "max" takes the largest half-width
 DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes longer than it saves
 
@@ -23,15 +24,18 @@ class Goal:
     """What is wanted, the half-width of its interval, and the number of runs to spend.
 
     tolerance: in units of the estimand. rtol: in units of its spread over Q. relative: in units of its value. None: no
-    such goal. They are those of all estimands that have none of their own.
+    such goal. They are those of all estimands that have none of their own. criterion: one, or one for each quantity.
+    budget: runs. seconds, cost: of f, likewise limits.
     """
 
     tolerance: Array | None  # (1,) or (C,)
     rtol: float | None
-    criterion: Criterion
+    criterion: Criterion | tuple[Criterion, ...]
     level: float
     budget: int
     relative: float | None = None
+    seconds: float | None = None
+    cost: float | None = None
     estimands: tuple[Estimand, ...] = (Mean(),)
 
     @classmethod
@@ -57,18 +61,16 @@ class Goal:
                 raise ValueError(
                     f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal a tolerance of its own."
                 )
-        if whole(budget, "budget", 1) > MAX_BUDGET:
-            raise ValueError(
-                f"budget must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: for a cheap f, draw "
-                f"all points at once with collect."
-            )
+        runs, seconds, cost = _limits_of(budget)
         return cls(
             tolerance,
             None if rtol is None else wanted_width(rtol, "rtol"),
-            one_of(criterion, Criterion, "criterion"),
+            _criteria(criterion),
             between_0_and_1(level, "level"),
-            int(budget),
+            runs,
             None if relative is None else wanted_width(relative, "relative"),
+            seconds,
+            cost,
             wanted,
         )
 
@@ -79,7 +81,10 @@ class Goal:
         C = outputs[0] if outputs else 1
         if self.tolerance is not None and len(self.tolerance) not in (1, C):
             raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
-        self.columns(C, names)
+        K = len(self.columns(C, names))
+        if not isinstance(self.criterion, str) and len(self.criterion) != K:
+            what = f"f has {C} output{'s' * (C > 1)}" if self.of_mean_only else f"{K} quantities are wanted"
+            raise ValueError(f"criterion has {len(self.criterion)} entries, but {what}.")
 
     def columns(self, C: int, names: Names) -> list[tuple[Estimand, int]]:
         """The K quantities that are estimated, each an estimand of one of C outputs."""
@@ -97,7 +102,11 @@ class Goal:
     @property
     def record(self) -> dict[str, Any]:
         """The arguments of `of` as a JSON object."""
-        found = {name: getattr(self, name) for name in ("tolerance", "rtol", "criterion", "level", "budget")}
+        found = {name: getattr(self, name) for name in ("tolerance", "rtol", "criterion", "level")}
+        found["criterion"] = self.criterion if isinstance(self.criterion, str) else list(self.criterion)
+        limits = {"runs": self.budget, "seconds": self.seconds, "cost": self.cost}
+        limits = {name: limit for name, limit in limits.items() if limit is not None}
+        found["budget"] = limits if len(limits) > 1 else self.budget
         found["tolerance"] = None if self.tolerance is None else self.tolerance.tolist()
         if self.relative is not None:
             found["relative"] = self.relative
@@ -118,9 +127,22 @@ class Goal:
 
     def size(self, half_width: Array) -> Array:
         """The criterion (K,) of half-widths (G, K) at thetas of Q."""
-        if self.criterion == "rms":
-            return np.asarray(np.sqrt(np.mean(half_width**2, axis=0)))
-        return np.asarray(np.quantile(half_width, MAX_SHARE, axis=0, method="higher"))
+        largest = [self.criterion_of(k) == "max" for k in range(half_width.shape[1])]
+        found = np.sqrt(np.mean(half_width**2, axis=0))
+        found[largest] = np.quantile(half_width[:, largest], MAX_SHARE, axis=0, method="higher")
+        return np.asarray(found)
+
+    def criterion_of(self, k: int) -> Criterion:
+        """The criterion of quantity k."""
+        return self.criterion if isinstance(self.criterion, str) else self.criterion[k]
+
+    @property
+    def most(self) -> str:
+        """The limits in words."""
+        parts = [f"{self.budget} runs"]
+        parts += [] if self.seconds is None else [f"{self.seconds:g} s of f"]
+        parts += [] if self.cost is None else [f"a cost of {self.cost:g}"]
+        return ", ".join(parts)
 
     def target(self, mean: Array, half_width: Array | None = None, spread: Array | None = None) -> Array:
         """The largest value (K,) of `size` that meets the goal, for estimates (G, K); inf without a target.
@@ -165,7 +187,7 @@ class Goal:
 
     def __str__(self) -> str:
         if not self.has_target:
-            return f"no accuracy, and {self.budget} runs"
+            return f"no accuracy, and {self.most}"
         of = self.estimands[0].text("f") if len(self.estimands) == 1 else "each"
         of, number = ("I", "") if self.of_mean_only else (of, f" for {of}")
         tolerance = None if self.tolerance is None else ", ".join(f"{each:g}" for each in self.tolerance)
@@ -173,7 +195,39 @@ class Goal:
         for each in self.estimands:
             absolute = None if each.tolerance is None else f"{each.tolerance:g} for {each.text('f')}"
             parts += _shown_widths(each.text("f"), absolute, each.rtol, each.relative)
-        return f"{' and '.join(parts)}, with {self.budget} runs at most"
+        return f"{' and '.join(parts)}, with {self.most} at most"
+
+
+def _criteria(criterion: Any) -> Criterion | tuple[Criterion, ...]:
+    """The argument `criterion`: one, or a list of one for each output or quantity."""
+    if not isinstance(criterion, list | tuple):
+        found: Criterion = one_of(criterion, Criterion, "criterion")
+        return found
+    if not criterion:
+        raise ValueError(f"criterion must be one of {', '.join(get_args(Criterion))}, or a list, but it is empty.")
+    return tuple(one_of(each, Criterion, f"criterion[{k}]") for k, each in enumerate(criterion))
+
+
+def _limits_of(budget: Any) -> tuple[int, float | None, float | None]:
+    """The argument `budget`: the largest number of runs, and limits of their seconds and of their cost, if any."""
+    limits = dict(budget) if isinstance(budget, Mapping) else {"runs": budget}
+    unknown = [name for name in limits if name not in ("runs", "seconds", "cost")]
+    if unknown or not limits:
+        raise ValueError(
+            f"budget must be a number of runs, or limits such as {{'runs': 300, 'seconds': 3600, 'cost': 20}}, but it "
+            f"is {shown(budget)}."
+        )
+    for name in ("seconds", "cost"):
+        if name in limits and not (is_number(limits[name], 0.0) and limits[name] > 0):
+            raise ValueError(f"budget[{name!r}] must be a number above 0, but it is {shown(limits[name])}.")
+    runs = limits.get("runs", MAX_BUDGET)
+    if whole(runs, "budget", 1) > MAX_BUDGET:
+        raise ValueError(
+            f"budget must be at most {MAX_BUDGET} runs, but it is {shown(runs)}: for a cheap f, draw all points at "
+            f"once with collect."
+        )
+    seconds, cost = (float(limits[name]) if name in limits else None for name in ("seconds", "cost"))
+    return int(runs), seconds, cost
 
 
 def _widths(estimand: Estimand) -> tuple[float | None, float | None, float | None]:

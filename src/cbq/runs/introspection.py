@@ -115,7 +115,7 @@ def _has_docstring(code: types.CodeType) -> bool:
 def loaded_names(code: types.CodeType, *kinds: str) -> frozenset[str]:
     """The names that code, and functions inside of it, load or import.
 
-    kinds: GLOBAL and ATTR for names that are loaded; IMPORT for modules, FROM for what is taken from them.
+    kinds: GLOBAL and ATTR for names that are loaded; IMPORT for modules, FROM for the names that are taken from them.
     """
     operations = {operation for kind in kinds for operation in OPERATIONS[kind]}
     found = {each.argval for each in dis.get_instructions(code) if each.opname in operations}

@@ -19,6 +19,7 @@ from cbq.estimators import (
     CBQFit,
     Exploration,
     MOBQFit,
+    PointsGroup,
     Wanted,
     WantedValues,
     Wish,
@@ -36,6 +37,8 @@ from cbq.runs.goal import Goal
 from cbq.runs.quantity import Quantity
 from cbq.samples import Cost, Family, Runs, Samples, equal_rows, find_thetas, measures_at
 
+Kernels = tuple[PointsGroup, ...]  # of each group of outputs
+
 
 class Policy(ABC):
     """The interface of a policy: fit samples, and choose the next runs."""
@@ -43,8 +46,16 @@ class Policy(ABC):
     first: int  # runs before the first fit
 
     @abstractmethod
-    def fit(self, samples: Samples) -> Fit:
-        """The fit to samples."""
+    def fit(self, samples: Samples, kernels: Kernels | None = None) -> Fit:
+        """The fit to samples, with kernels that were chosen for fewer of them, if there are any."""
+
+    def kernels(self, fit: Fit) -> Kernels | None:
+        """The kernels that were chosen for a fit; None where choosing them again costs little."""
+        return None
+
+    @abstractmethod
+    def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
+        """The next n runs, which follow the measures, whatever f is: they cost nothing to choose."""
 
     @abstractmethod
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
@@ -118,10 +129,22 @@ class OneProcess(Policy):
         self._wide, self._tails, self._width, self._points = wide, tails, width, points
         self.first = max(least, per_input * quantity.inputs)
 
-    def fit(self, samples: Samples) -> MOBQFit:
-        fit = MOBQ(structure="dense")._diagnosed(samples)
+    def fit(self, samples: Samples, kernels: Kernels | None = None) -> MOBQFit:
+        estimator = MOBQ(structure="dense")
+        if kernels is not None:
+            return estimator._with_kernels(samples, kernels)
+        fit = estimator._diagnosed(samples)
         assert isinstance(fit, MOBQFit)
         return fit
+
+    def kernels(self, fit: Fit) -> Kernels:
+        assert isinstance(fit, MOBQFit)
+        return fit.groups
+
+    def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
+        quantity, p = self._quantity, self._quantity.prior.dim
+        u = sobol(n, p + quantity.d, rng)
+        return Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, MOBQFit)
@@ -143,7 +166,7 @@ class OneProcess(Policy):
         quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
         M = max(options.candidates, 2 * n)  # a candidate is chosen once
         u = sobol(M, p + quantity.d, rng)
-        if fit is not None and not fit.is_learnt:  # what it says of a best theta or of a tail is a guess
+        if fit is not None and not fit.is_learnt:  # its best theta and its tail are guesses
             foci = [(None if isinstance(focus, CurveFocus) else focus, c) for focus, c in foci]
         first_and_wide = (self._wide or self._tails) and not foci
         if first_and_wide:
@@ -246,7 +269,7 @@ class TwoStages(Policy):
         self._batch = quantity.d + points
         self.first = len(self._thetas) * self._batch
 
-    def fit(self, samples: Samples) -> CBQFit:
+    def fit(self, samples: Samples, kernels: Kernels | None = None) -> CBQFit:
         whole = samples.counts >= self._batch  # thetas with few points have huge variances
         return CBQ()._diagnosed(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
@@ -277,6 +300,12 @@ class TwoStages(Policy):
         chosen = known.take(slice(0, 0))
         for theta, missing in thetas:
             chosen += self._next_points(theta, known + chosen, min(missing, n - len(chosen)))
+        return chosen
+
+    def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
+        chosen = known.take(slice(0, 0))
+        for theta in self._prior_thetas(-(-n // self._batch), rng):
+            chosen += self._next_points(theta, known + chosen, min(self._batch, n - len(chosen)))
         return chosen
 
     def _prior_thetas(self, n: int, rng: np.random.Generator) -> Array:

@@ -1,4 +1,4 @@
-"""The processes that a run starts. It knows what each of them evaluates, and can end and replace any of them."""
+"""The processes that a run starts. A run has a list of their tasks, and can end and replace any of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXIT_SECONDS = 1.0  # for an idle process that is told to end
 
 
 class Message(NamedTuple):
-    """What a process tells: results, whether it is idle now, and the error that ended the task, with its traceback."""
+    """A report of a process: results, whether it is idle, and the error that ended the task, with its traceback."""
 
     result: BatchResult | None = None
     idle: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cbq.fit import MAX_DRAWN, FitReport
-from cbq.report import Html, Kind, Page, Section, capital, figure_html, joined, paragraph
+from cbq.report import Fragment, Kind, Page, Section, capital, figure_html, joined, paragraph
 from cbq.runs.figures import history_figure
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
     if answer.reached or not answer.goal.has_target:
         return "good" if answer.reached else "remark", f"{title}:", capital(text), ""
     remedy = "Take the intervals as they are, wider than asked for, or continue with a larger budget."
-    return "warning", f"{title}:", capital(text), " ".join(filter(None, [remedy, answer.advice]))
+    return "failed", f"{title}:", capital(text), " ".join(filter(None, [remedy, answer.advice]))
 
 
-def _course(answer: AdaptiveAnswer) -> Html:
+def _course(answer: AdaptiveAnswer) -> Fragment:
     """The summary of the run, without the summary of its fit, and the half-width round by round."""
     lines, history = [paragraph(line) for line in answer.lines()], answer.history
     if len(history) < 2:

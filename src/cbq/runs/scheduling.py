@@ -21,7 +21,7 @@ from cbq.common import WorkerError
 from cbq.runs.integrand import Evaluator, IntegrandError, Task
 
 HOLD_SECONDS = 0.02  # tasks that end within this time are passed on together, since writing may wait for the disk
-PART_SECONDS = 0.1  # after this time, what is known of a task is passed on before its end
+PART_SECONDS = 0.1  # after this time, finished parts of a task are passed on before its end
 MAX_HELD = 8  # tasks whose results are passed on together in this process
 GRACE_SECONDS = 2.0  # for running evaluations when a run is interrupted
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from cbq.checkpoint import LOCK_TIMEOUT, Batch, BatchResult, Evaluations, Ledger, Outputs, reading, require_outputs
 from cbq.common import Array, check_fields, is_number, is_whole, require_memory, shown, whole
-from cbq.estimators import Wanted
+from cbq.estimators import PointsGroup, Wanted
 from cbq.fit import N_WANTED, Fit, all_equal
+from cbq.io import pack_measure, unpack_measure
 from cbq.measures.points import sobol
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
@@ -27,13 +28,16 @@ from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
-from cbq.runs.policies import MeasuredCost, policy_for
+from cbq.runs.overhead import Overhead, Spent
+from cbq.runs.policies import Kernels, MeasuredCost, policy_for
 from cbq.runs.quantity import Quantity
 from cbq.runs.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
 from cbq.runs.trial import Evaluates, repeated
 from cbq.samples import Cost, Names, Runs, Samples, check_magnitude, measures_at
 
-GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names of the goal and the times in a checkpoint
+GOAL_NOTE, SECONDS_NOTE, SPENT_NOTE = "goal", "seconds", "own"  # names of the goal and the times in a checkpoint
+KERNELS = "kernels"  # in the record of a round
+_LEAST_SECONDS = 1e-6  # of a run: a quicker one is not measured
 Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
@@ -51,33 +55,58 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
     return alone
 
 
+def _timed(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
+    """A method whose CPU seconds count as own time of the session, once if it calls another."""
+
+    @wraps(method)
+    def timed(self: Session, /, *args: P.args, **options: P.kwargs) -> R:
+        before, begin = self._spending, time.process_time()
+        try:
+            return method(self, *args, **options)
+        finally:
+            self._spending = before + time.process_time() - begin
+
+    return timed
+
+
+def _packed(kernels: Kernels | None) -> list[list[Any]] | None:
+    """Kernels as JSON."""
+    packed = [] if kernels is None else [pack_measure(group) for group in kernels]
+    return None if kernels is None else [[text, numbers.tolist()] for text, numbers in packed]
+
+
+def _unpacked(record: Any) -> Kernels | None:
+    return None if record is None else tuple(unpack_measure(text, np.array(row), PointsGroup) for text, row in record)
+
+
 @dataclass(frozen=True)
 class Pace:
     """The pace of a session.
 
-    batch : a batch is at least the runs so far over this number, since a fit to a few more runs changes little.
     round : a round adds at least the runs so far over this number.
     in_a_row : consecutive rounds at which the goal must hold.
     named : number of next runs in an answer.
     thetas : number of thetas of Q at which outcomes of f are computed at each round.
     """
 
-    batch: int = 8
     round: int = 10
     in_a_row: int = 2
     named: int = 8
     thetas: int = 8
 
     def __post_init__(self) -> None:
-        names = ("batch", "round", "in_a_row", "named", "thetas")
+        names = ("round", "in_a_row", "named", "thetas")
         check_fields(self, names, "a whole number, 1 or more", lambda value: is_whole(value, 1))
 
 
 class FittedRound(NamedTuple):
-    """A fit and its round, and the foci from which its quantities were estimated; none for means of all outputs."""
+    """A fit and its round, and the foci from which its quantities were estimated; none for means of all outputs.
+
+    round: None between rounds, where kernels are those of the last one.
+    """
 
     fit: Fit
-    round: Round
+    round: Round | None
     foci: Foci
 
 
@@ -136,7 +165,11 @@ class Session:
         self._other_rounds = 0  # in the checkpoint, of other goals
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
-        self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # with its numbers of values and failures
+        self._estimated: dict[tuple[int, int, bool], FittedRound] = {}  # by values, failures and whether it is a round
+        self._kernels: Kernels | None = None  # of the last round
+        self._limit: Overhead | None = None  # of the own time
+        self.deadline: float | None = None  # seconds since 1970, after which no run should end
+        self._spent, self._spending = Spent(), 0.0  # the own time of earlier rounds, and since then
         self._ledger: Ledger | None = None
         self._calls_f = False  # here or in workers
         if checkpoint is not None:
@@ -158,8 +191,12 @@ class Session:
         with reading(ledger.path):
             self._seconds = {int(t): float(seconds) for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
             rounds = tuple(Round.of_record(record) for record in stored.rounds)
-            self._rounds = tuple(each for each in rounds if each.quantities == self._quantities)
-            self._other_rounds = len(rounds) - len(self._rounds)
+            mine = [k for k, each in enumerate(rounds) if each.quantities == self._quantities]
+            self._rounds, self._other_rounds = tuple(rounds[k] for k in mine), len(rounds) - len(mine)
+            if mine:
+                self._kernels = _unpacked(stored.rounds[mine[-1]].get(KERNELS))
+            if SPENT_NOTE in stored.notes:
+                self._spent = Spent.of_record(stored.notes[SPENT_NOTE])
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
@@ -259,13 +296,21 @@ class Session:
         return len(self._values) + len(self._failures)
 
     @property
+    def n_rounds(self) -> int:
+        """The number of rounds at which runs were asked for."""
+        return len(self._rounds)
+
+    @property
     def rounds(self) -> tuple[Round, ...]:
         """The rounds at which runs were asked for, and the present one if there are enough new runs."""
-        estimate, rounds = self._estimate(), self._rounds
-        last = rounds[-1].runs if rounds else 0
-        if estimate is None or self._n_values < last + max(1, last // self._pace.round):
-            return rounds
-        return (*rounds, estimate.round)
+        estimate = self._estimate() if self._is_round else None
+        return self._rounds if estimate is None or estimate.round is None else (*self._rounds, estimate.round)
+
+    @property
+    def _is_round(self) -> bool:
+        """Whether there are enough new runs for a round."""
+        last = self._rounds[-1].runs if self._rounds else 0
+        return self._n_values >= max(self._policy.first, last + max(1, last // self._pace.round))
 
     @property
     def pending(self) -> Asked:
@@ -302,9 +347,15 @@ class Session:
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
         known = len(self._quantity.started) + len(self._runs)
-        require_memory((n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time")
+        if self._spent.share:
+            require_memory(
+                (n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time"
+            )
         self._record_round()
-        new, first = self._next(n), len(self._runs)
+        new, first = self._next(n, plain=not self._spent.share), len(self._runs)
+        self._spent, self._spending = self._spent.after(self._n_values, self._spending), 0.0
+        if self._limit is not None:
+            self.note(SPENT_NOTE, self._spent.record)
         if self._ledger is not None:
             self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
         self._runs += new
@@ -332,10 +383,24 @@ class Session:
         overdue = [t for t in self.pending.ids.tolist() if time.time() - self._asked_at[t] > lease]
         return sorted(overdue, key=lambda t: self._asked_at[t])
 
-    def _next(self, n: int) -> Runs:
-        """The n runs that would come next."""
+    def keep_pace(self, limit: Overhead) -> None:
+        """Let batches be larger from now on where the own time would exceed this limit."""
+        self._limit = limit
+        runs, made = self._n_values, len(self._seconds)
+        until = self.n_told + self.affordable(1) + len(self._quantity.started)
+        if self.goal.has_target:
+            until = min(until, limit.ahead * runs)
+        if made and not self.missing:
+            share = self._spent.share_for(limit, runs, until, sum(self._seconds.values()) / made)
+            self._spent = replace(self._spent, share=share)
+
+    @_timed
+    def _next(self, n: int, *, plain: bool = False) -> Runs:
+        """The n runs that would come next; plain: Sobol points."""
         known = self._quantity.started + self._runs
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
+        if plain:
+            return self._policy.plain(n, known, rng)
         estimate = self._estimate()
         fit = None if estimate is None else estimate.fit
         foci = () if estimate is None else estimate.foci
@@ -352,9 +417,16 @@ class Session:
         return MeasuredCost(self._runs.take(rows), seconds) if len(rows) else None
 
     def batch_size(self, workers: int) -> int:
-        """The number of runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
-        done = self.n_told + len(self._quantity.started)
-        wanted = self._policy.first - done if done < self._policy.first else -(-done // self._pace.batch)
+        """The number of runs to ask for next: one for each worker, or an eighth of the runs so far if that is more.
+
+        A fit to a few more runs changes little. It is a larger share where fits would take too long.
+        """
+        done, share = self.n_told + len(self._quantity.started), self._spent.share
+        wanted = -(-done // share) if share else self.affordable(workers)
+        if not share and self.goal.has_target and self._limit is not None:
+            wanted = (self._limit.ahead - 1) * done
+        if done < self._policy.first:
+            wanted = self._policy.first - done
         return -(-max(wanted, 1) // workers) * workers
 
     @_one_at_a_time
@@ -410,7 +482,7 @@ class Session:
     @_one_at_a_time
     def fit(self) -> Fit:
         """The estimate of I from all results so far."""
-        estimate = self._estimate()
+        estimate = self._estimate(final=True)
         if estimate is None:
             failed = f", and {len(self._failures)} failed" * bool(self._failures)
             raise ValueError(
@@ -422,8 +494,8 @@ class Session:
     @property
     def _rounds_to_now(self) -> tuple[Round, ...]:
         """The rounds, with a last one for all runs, however few are new."""
-        estimate, rounds = self._estimate(), self.rounds
-        if estimate is None or (rounds and rounds[-1].runs == estimate.round.runs):
+        estimate, rounds = self._estimate(final=True), self.rounds
+        if estimate is None or estimate.round is None or (rounds and rounds[-1].runs == estimate.round.runs):
             return rounds
         return (*rounds, estimate.round)
 
@@ -432,10 +504,34 @@ class Session:
         """Whether the goal is reached."""
         return is_reached(self.rounds, self.goal, self._pace.in_a_row)
 
+    def affordable(self, workers: int) -> int:
+        """The number of further runs, besides those that were told, for which budget and deadline should suffice.
+
+        A further run is expected to take as long, and to cost as much, as runs did on average.
+        """
+        goal, told, made = self.goal, self.n_told, len(self._seconds)
+        left = [float(goal.budget - told)]
+        each = sum(self._seconds.values()) / made if made else 0.0
+        if goal.seconds is not None and made:
+            left.append((goal.seconds - each * made) / max(each, _LEAST_SECONDS))
+        if goal.cost is not None and told:
+            spent = self._cost_so_far()
+            left.append((goal.cost - spent) / max(spent / told, np.finfo(float).tiny))
+        if self.deadline is not None:
+            left.append((self.deadline - time.time()) / max(each, _LEAST_SECONDS) * workers)
+        return max(int(min(left)), 0)
+
+    def _cost_so_far(self) -> float:
+        """The cost of all runs that were told."""
+        if not callable(self._cost):
+            return sum(self._seconds.values())
+        done = np.array(sorted(self._values.keys() | self._failures.keys()), dtype=np.intp)
+        return float(np.sum(self._runs.take(done).costs(self._cost)))
+
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
-        spent = self.n_told >= self.goal.budget
+        spent = self.affordable(1) < 1
         if spent and self.missing:  # failed runs do not count, unless they fill the budget
             spent = len(self._failures) >= self.goal.budget
         return spent or self.reached
@@ -469,25 +565,34 @@ class Session:
         """The number of runs with a value, with the points of `start`."""
         return len(self._values) + len(self._quantity.started)
 
-    def _estimate(self) -> FittedRound | None:
-        """The estimate from all values; None if they are too few."""
+    @_timed
+    def _estimate(self, *, final: bool = False) -> FittedRound | None:
+        """The estimate from all values; None if they are too few.
+
+        Kernels are chosen at each round. Between rounds they stay, since a few more values change them little, unless
+        the estimate is a `final` one, which is shown and not used to choose runs.
+        """
         if self._n_values < self._policy.first:
             return None
-        known = len(self._values), len(self._failures)
-        if self._estimated is None or self._estimated[0] != known:
+        chosen = final or self._is_round or self._kernels is None
+        key = len(self._values), len(self._failures), chosen
+        if key not in self._estimated:
             samples = self.samples
             assert samples is not None
-            self._estimated = (known, self._fitted(samples))
-        return self._estimated[1]
+            self._estimated = {each: known for each, known in self._estimated.items() if each[:2] == key[:2]}
+            self._estimated[key] = self._fitted(samples, None if chosen else self._kernels)
+        return self._estimated[key]
 
-    def _fitted(self, samples: Samples) -> FittedRound:
-        """A fit and its round.
+    def _fitted(self, samples: Samples, kernels: Kernels | None) -> FittedRound:
+        """A fit and its round; kernels: of the last round, between rounds, where foci alone are needed.
 
         The half-widths of integrals ignore bounds, which would hide how far curves are apart, and are finite if all f
         are equal.
         """
         theta = self._wanted.theta if self.goal.of_mean_only else self._thetas_of_outcomes
-        fit, goal = self._policy.fit(samples), self.goal
+        fit, goal = self._policy.fit(samples, kernels), self.goal
+        if kernels is not None and goal.of_mean_only:
+            return FittedRound(fit, None, ())
         free = fit._replaced(bounds=None, unseen=None)
         tails = 0.5 * (1 - goal.level), 0.5 * (1 + goal.level)
         asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
@@ -505,10 +610,13 @@ class Session:
             # A constant cannot be drawn, and the round is not sound.
             elif isinstance(estimand, Pointwise) and estimand.of_outcome and not equal:
                 focus = Focus.on(estimand, c, fit, theta, rng)
-                found = np.stack(focus.interval(goal.level, self._n_values))
+                if kernels is None:
+                    found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))
             columns.append(found)
             spread.append(focus.spread if isinstance(focus, CurveFocus) else float(np.std(found[0])))
+        if kernels is not None:
+            return FittedRound(fit, None, () if equal else foci)
         mean, low, high = np.stack(columns, axis=-1)  # (G, K) each
         # An interval of a small probability is far from symmetric: the wider side counts.
         half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
@@ -533,9 +641,14 @@ class Session:
     def _record_round(self) -> None:
         """Record the present round. Reading an estimate records nothing, so that it does not change the run."""
         rounds = self.rounds
-        for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
-            assert self._ledger is not None
-            self._ledger.add_round(self._other_rounds + k, rounds[k].record)
+        if len(rounds) == len(self._rounds):
+            return
+        estimate = self._estimate()
+        assert estimate is not None
+        self._kernels = self._policy.kernels(estimate.fit)
+        if self._ledger is not None:
+            record = rounds[-1].record | {KERNELS: _packed(self._kernels)}
+            self._ledger.add_round(self._other_rounds + len(self._rounds), record)
         self._rounds = rounds
 
     def _need(self) -> Array | None:

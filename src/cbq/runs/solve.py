@@ -2,44 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
 
 from cbq.checkpoint import BatchResult
-from cbq.common import Report, WorkerError, reporting
-from cbq.runs.answer import AdaptiveAnswer
-from cbq.runs.asynchronous import NextRuns
+from cbq.common import Course, WorkerError, course, short
+from cbq.runs.answer import AdaptiveAnswer, course_of, foreseen_runs, worst_quantity
+from cbq.runs.asynchronous import NextRuns, Watch
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
+from cbq.runs.overhead import Overhead
 from cbq.runs.policies import dependence_on_theta
 from cbq.runs.scheduling import Scheduler, ThisProcess
 from cbq.runs.session import Session
 
 
-def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
+def solve(
+    session: Session,
+    evaluator: Evaluator,
+    options: RunOptions,
+    name: str,
+    batch: int | None,
+    overhead: Overhead | None = None,
+) -> AdaptiveAnswer:
     """Make runs until the goal is reached or the budget spent, and return the answer.
 
     batch: number of runs chosen at a time. By default, several workers get a run whenever one of them is free, and one
-    gets `Session.batch_size`.
+    gets `Session.batch_size`. overhead: the limit of the own time, without `batch`.
     """
     with (
         closing(workers_for(evaluator, options)) as workers,
-        reporting(options.progress, name, session.n_told, session.goal.budget) as report,
+        course(options.progress, name, session.n_told, session.goal.budget) as shown,
     ):
         session._resume(options.on_change, workers, evaluator)
         if options.on_error == "raise":
             session.forget_failures()
-        run = _Run(session, workers, options, report, batch)
+        run = _Run(session, workers, options, Shown(session, shown, name), batch, overhead)
         try:
             _require_independence(session)
-            while len(session.pending) or not session.is_over:
+            while run.goes_on():
                 run.advance()
                 _require_independence(session)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, session)
             raise
     return session.answer()
+
+
+class Shown(Watch):
+    """The course of a run, as it is shown: counts, whether runs are chosen, and a line for each round."""
+
+    def __init__(self, session: Session, course: Course, name: str, clock: Callable[[], float] = monotonic) -> None:
+        self._session, self._course, self._name = session, course, name
+        self._clock, self._began, self._before = clock, clock(), session.n_told
+        self._rounds = session.n_rounds
+
+    def told(self) -> None:
+        """Results have come."""
+        self._course.report(self._session.n_told, self._session.goal.budget)
+
+    def choosing(self) -> None:
+        """Runs are being chosen."""
+        self._course.doing("choosing runs")
+
+    def chosen(self) -> None:
+        """Runs have been chosen, maybe at a new round."""
+        if self._session.n_rounds > self._rounds:
+            self._rounds = self._session.n_rounds
+            self._course.line(self._line())
+
+    def _line(self) -> str:
+        session, goal = self._session, self._session.goal
+        runs, half_width, target = course_of(session.rounds, goal)
+        worst, seconds = worst_quantity(session.rounds[-1], goal), self._clock() - self._began
+        wanted = f" (asked: {short(target[-1, worst])})" * bool(np.isfinite(target[-1, worst]))
+        foreseen = foreseen_runs(runs, half_width, target) if goal.has_target else None
+        left = min(foreseen or np.inf, goal.budget) - session.n_told
+        each = seconds / max(session.n_told - self._before, 1)
+        ahead = f"about {short(each * left, 2)} s left" if foreseen or not goal.has_target else ""
+        ahead = ahead or f"at most about {short(each * left, 2)} s left"
+        return (
+            f"{self._name}: {session.n_told} of at most {goal.budget} runs, half-width {short(half_width[-1, worst])}"
+            f"{wanted}, {short(seconds, 2)} s, {ahead}"
+        )
 
 
 @dataclass(frozen=True)
@@ -49,8 +98,16 @@ class _Run:
     session: Session
     workers: ThisProcess | Scheduler
     options: RunOptions
-    report: Report
+    shown: Shown
     batch: int | None
+    overhead: Overhead | None
+
+    def goes_on(self) -> bool:
+        """Whether there is anything to run."""
+        if len(self.session.pending):
+            return True
+        self.shown.choosing()
+        return not self.session.is_over
 
     def advance(self) -> None:
         """Make the pending runs, and further ones: a batch, or until the session is over."""
@@ -65,8 +122,11 @@ class _Run:
 
     def _ask(self) -> None:
         session = self.session
+        if self.batch is None and self.overhead is not None:
+            session.keep_pace(self.overhead)
         size = session.batch_size(self.workers.n_workers) if self.batch is None else self.batch
-        session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
+        session.ask(min(size, max(session.affordable(self._n_workers()), session.missing, 1)))
+        self.shown.chosen()
 
     def _make_first_value(self, *, failures: int = 10) -> None:
         """Make pending runs one by one until the first value, which shows the outputs of f.
@@ -82,7 +142,14 @@ class _Run:
 
     def _keep_busy(self, scheduler: Scheduler) -> None:
         skip = self.options.on_error == "skip"
-        runs = NextRuns(self.session, self._n_workers, lambda: _evidence(self.session) is None, skip_failures=skip)
+        runs = NextRuns(
+            self.session,
+            self._n_workers,
+            lambda: _evidence(self.session) is None,
+            skip_failures=skip,
+            overhead=self.overhead,
+            shown=self.shown,
+        )
 
         def on_finished(results: Sequence[BatchResult]) -> None:
             runs.note(results)
@@ -99,7 +166,7 @@ class _Run:
 
     def _take(self, results: Sequence[BatchResult]) -> None:
         self.session.take(results)
-        self.report(self.session.n_told, self.session.goal.budget)
+        self.shown.told()
 
 
 def _evidence(session: Session) -> str | None:

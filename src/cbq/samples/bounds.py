@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq.common import Array, Booleans, Integers, not_nan, shown
+from cbq.common import ROUNDING, Array, Booleans, Integers, not_nan, shown
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
-ROUNDING = 1e-12  # relative to the largest |f|: values may exceed their bounds by this much
 MIN_TWO_VALUED = 10  # points: from this number on, an f with two values counts as an indicator
 BOUNDS_LEVEL = 1e-6  # for normal draws; exponential draws at their bound fail in less than 1 of 1000 cases
 LEAST_DRAWS, MAX_PARTS = 16, 64  # draws in a part that is averaged by itself; parts along a coordinate

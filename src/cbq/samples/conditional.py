@@ -11,7 +11,7 @@ import numpy as np
 from cbq.common import Array, Integers, as_text, sentence, whole
 from cbq.io import Integer, pack_measure, saved
 from cbq.measures import Measure, Unnormalised
-from cbq.measures.base import measure_argument, stack
+from cbq.measures.base import SingleMeasure, measure_argument, stack
 
 ROUNDING = 1e-9  # of the ends of supports
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
@@ -241,7 +241,7 @@ def _why_no_density(measure: Measure, x: Array) -> str:
 
 
 @saved("UnknownMeasure", dim=Integer(1))
-class UnknownMeasure(Measure):
+class UnknownMeasure(SingleMeasure):
     """An unknown measure in `dim` dimensions: every method that needs more than the dimension raises a TypeError."""
 
     def __init__(self, dim: int) -> None:
@@ -251,18 +251,6 @@ class UnknownMeasure(Measure):
     def dim(self) -> int:
         """Dimension d of the points."""
         return self._dim
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """One measure for all thetas: ()."""
-        return ()
-
-    def parameters(self) -> dict[str, Array]:
-        """There are none."""
-        return {}
-
-    def _rebuild(self, parameters: dict[str, Array]) -> Self:
-        return self
 
     def equals(self, other: Measure) -> bool:
         """Whether the other is unknown, too."""

@@ -2,8 +2,7 @@
 
 Tables of any library have names: pandas, polars, pyarrow, xarray, structured arrays, mappings. They are recognised by
 their attributes, so that none of these libraries is imported; narwhals gathers the rows of lazy frames and relations
-(`common/frames.py`). Columns are matched by name where names are known; NumPy
-would take them by position.
+(`common/tables.py`). Columns are matched by name where names are known; NumPy would take them by position.
 """
 
 from __future__ import annotations

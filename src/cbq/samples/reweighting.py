@@ -102,7 +102,7 @@ def _joint_axes(measure: Measure, q: Measure) -> Array:
         own, other = measure.moments()[1], q.moments()[1]
         L = cholesky(own)
         return eigh(solve_lower(L, solve_lower(L, other).T))[1].T  # of L^-1 other L^-T
-    except (ValueError, NotImplementedError, np.linalg.LinAlgError):  # infinite or unknown covariance
+    except (ValueError, NotImplementedError):  # infinite or unknown covariance
         return np.empty((0, measure.dim))
 
 

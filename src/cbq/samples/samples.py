@@ -41,10 +41,9 @@ from cbq.samples.bounds import (
     shown_bounds,
 )
 from cbq.samples.conditional import ConditionalMeasure, Family, UnknownMeasure, check_ratio
-from cbq.samples.datasets import datatree
 from cbq.samples.files import build_samples, load_samples, read_checkpoint, read_samples, save_samples
 from cbq.samples.findings import Failures, SamplesFinding, about, failed_points
-from cbq.samples.frames import Columns, read_table, samples_html, to_frame
+from cbq.samples.frames import Columns, datatree, read_table, samples_html, to_frame
 from cbq.samples.joining import joined
 from cbq.samples.names import Names, by_point
 from cbq.samples.posteriors import Source, Thin, read_posteriors

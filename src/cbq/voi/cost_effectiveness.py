@@ -355,7 +355,7 @@ class CePlane(Table, Drawn, InCurrency):
     def _below(self) -> list[str]:
         legend = f"Means and shares of {len(self.effects)} draws, against {self.reference}."
         if self.willingness_to_pay is not None:
-            legend += f" The line is that of a willingness to pay of {self.willingness_to_pay:g}."
+            legend += f" The line has a willingness to pay of {self.willingness_to_pay:g}."
         return [legend, *sentences([*self.notes, *currency_note(self.currency)])]
 
 

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 ROUNDING_OF_UNIT = 1e-13  # of the unit of net benefits, about what rounding leaves of them
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
+NEXT_TO_NOTHING = 1e-3  # of EVPI
 BETWEEN_INPUTS = ", "  # in the name of a set
 # A note is written beyond these.
 NOTE_MOVED = 0.1  # standard errors by which an estimate was moved to be monotone over the sets
-NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not represent, of its standard error and of EVPI
-NOTE_MISFIT = 6.0  # the structure left in residuals
+NOTE_UNSEEN = 0.1  # standard errors of an estimate that the landmarks do not represent
+NOTE_MISFIT, NOTE_UNEXPLAINED = 6.0, 1e-3  # the structure left in residuals, and their share of the variance
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
 NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
@@ -241,7 +242,7 @@ def evppi(
     if n is not None or design is not None:
         raise TypeError("n and design are for a fit, but outputs is a table of draws: leave them out.")
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay})
+    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
     input_table = ColumnTable.of(inputs, "inputs")
     check_same_rows(described.table, input_table)
     values, decisions, unit = scale_net_benefits(described.values, described.decisions)
@@ -336,16 +337,30 @@ class Estimates:
         perfect = (float(self.evpi_se[k]) / self.unit) ** 2
 
         def error(by_value: float, by_evpi: float) -> float:
+            if evpi == 0:  # all else is rounding
+                return 0.0
             paired = by_value**2 * linear - 2.0 * by_value * by_evpi * both + by_evpi**2 * perfect
             return self.unit * float(np.sqrt(by_value**2 * own + max(paired, 0.0)))
 
-        share_se = error(1.0, share) / evpi if evpi > 0 else 0.0
+        share_se = error(1.0, share) / (evpi or 1.0)
         return {
             "share": share,
             "share_se": share_se,
             "remaining": max(evpi - value, 0.0),
             "remaining_se": error(1.0, 1.0),
         }
+
+    def doubts(self, found: SetValue, j: int, k: int) -> list[str]:
+        """Remarks on the residuals of the regressions behind value j at price k, unless nothing depends on them."""
+        missed, unequal = found.misfit > NOTE_MISFIT, found.noise_ratio[k] > NOTE_NOISE_RATIO
+        notes = []
+        if missed and self.evpi[k] > 0 and 1.0 - found.r2[k] > NOTE_UNEXPLAINED:
+            notes.append(
+                "the residuals still vary along the inputs, which the regression has missed: evppi may be too small"
+            )
+        if unequal and self.upper[j, k] > NEXT_TO_NOTHING * self.evpi[k]:
+            notes.append("the noise varies strongly along the inputs: se allows for it, but intervals may be too short")
+        return notes
 
     def moved(self, j: int, k: int) -> bool:
         """Whether value j at price k was moved by a part of its standard error that is worth a note."""
@@ -370,7 +385,7 @@ def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, l
             moved = ["moved to be monotone over the sets (raw is the estimate before)"] * known.moved(j, k)
             seen = _notes_on_landmarks(known.values[j, k], known.se[j, k], unseen[j, k], known.evpi[k])
             remarks = [*learned.notes, *moved, *seen, *notes_on_dependence(value, n)]
-            doubts = notes_on_regression(value, k)
+            doubts = known.doubts(value, j, k)
             doubts += notes_on_rows(n, duplicates[j], nothing and bool(learned.columns.size))
             row = EvppiRow(
                 pars=learned.label,
@@ -404,22 +419,10 @@ def _explain_nothing(found: Sequence[SetValue], known: Estimates) -> bool:
 
 def _notes_on_landmarks(evppi: float, se: float, unseen: float, evpi: float) -> list[str]:
     """A remark on a part of an estimate that the landmarks do not represent."""
-    if not (evppi > 0 and unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi)):
+    if not (evppi > 0 and unseen > max(NOTE_UNSEEN * se, NEXT_TO_NOTHING * evpi)):
         return []
     rough = "the net benefits are rough in many columns"
     return [f"{unseen:.2g} of it is variance that the landmarks do not represent: {rough}"]
-
-
-def notes_on_regression(found: SetValue, k: int) -> list[str]:
-    """Remarks on the residuals of the regressions on a set, at the k-th willingness to pay."""
-    notes = []
-    if found.misfit > NOTE_MISFIT:
-        notes.append(
-            "the residuals still vary along the inputs, which the regression has missed: evppi may be too small"
-        )
-    if found.noise_ratio[k] > NOTE_NOISE_RATIO and found.evppi[k] > 0:
-        notes.append("the noise varies strongly along the inputs: se allows for it, but intervals may be too short")
-    return notes
 
 
 def notes_on_dependence(found: SetValue, n: int) -> list[str]:

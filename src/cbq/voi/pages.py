@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from cbq.common import Array, listed
 from cbq.report import (
-    Html,
+    Fragment,
     Page,
     Reader,
     Section,
@@ -46,7 +46,7 @@ from cbq.voi.figures import (
     tornado_figure,
     values_figure,
 )
-from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
+from cbq.voi.information import NEXT_TO_NOTHING, EvppiRow, EvppiTable, inputs_of
 from cbq.voi.money import money, nearest_price, unit
 from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
@@ -57,7 +57,6 @@ from cbq.voi.tornado import TornadoTable
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
 MOST_NAMED = 6  # sets that a notice names
-NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
 READER, PRICES = "reading", "prices"  # sliders
 GOOD = "Nothing in the regressions makes the intervals doubtful."
 EXAMPLES = {
@@ -93,16 +92,25 @@ def _interval(low: float, value: float, high: float, currency: str = "") -> str:
     return f"{before}{resolved(value, half)} ({resolved(low, half)} to {resolved(high, half)})"
 
 
-def _remarked(rows: Iterable[Any], who: Callable[[Any], str]) -> Html:
-    """The notes of rows, each once with the names of those it is about: warnings first, then remarks."""
-    about: dict[tuple[bool, str], dict[str, None]] = {}
+def _remarked(rows: Sequence[Any], who: Callable[[Any], str]) -> Fragment:
+    """The notes of rows, each once with the names and the prices of those it is about: warnings first, then remarks."""
+    every, about = {row.willingness_to_pay for row in rows}, dict[tuple[bool, str], list[Any]]()
     for row in rows:
         if row.note:
-            about.setdefault((row.doubtful, row.note), {})[who(row)] = None
+            about.setdefault((row.doubtful, row.note), []).append(row)
     boxes = [] if any(doubtful for doubtful, _ in about) else [notice("good", "No warnings.", GOOD)]
-    for (doubtful, note), names in sorted(about.items(), key=lambda each: not each[0][0]):
-        boxes.append(notice("warning" if doubtful else "remark", f"{listed(names, MOST_NAMED)}:", f"{note}."))
+    for (doubtful, note), some in sorted(about.items(), key=lambda each: not each[0][0]):
+        prices = {row.willingness_to_pay for row in some}
+        where = "" if prices == every else f" at a {PRICE} {_range(prices)}"
+        names = listed(dict.fromkeys(map(who, some)), MOST_NAMED)
+        boxes.append(notice("warning" if doubtful else "remark", f"{names}{where}:", f"{note}."))
     return joined(boxes)
+
+
+def _range(prices: Iterable[float]) -> str:
+    """One price, or the smallest and the largest of several, in words."""
+    low, high = min(prices), max(prices)
+    return f"of {low:g}" if low == high else f"from {low:g} to {high:g}"
 
 
 # EVPPI
@@ -130,7 +138,7 @@ def table_page(
     return Page(title or "The value of information", subtitle, _remarked(found.rows, lambda row: row.pars), sections)
 
 
-def _values(found: EvppiTable, at: float | None = None) -> Html:
+def _values(found: EvppiTable, at: float | None = None) -> Fragment:
     """EVPPI in words, as charts, and as a table, at the willingness to pay nearest to `at`.
 
     By default at the one where the largest EVPPI is.
@@ -138,7 +146,8 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
     price = nearest_price(found.prices, found.largest(1)[0].willingness_to_pay or 0.0 if at is None else at)
     ordered = found.largest(len(found.rows))
     first = [row for row in ordered if row.willingness_to_pay == price]
-    others = [row for row in ordered if row.willingness_to_pay != price]
+    further = [each for each in drawn_prices(found.prices) if each != price]
+    others = [row for each in further for row in ordered if row.willingness_to_pay == each]
     parts = [paragraph(_best_set(found, first[0])), *map(paragraph, _small_sets(found, first))]
     caption = f"{unit('EVPPI', found.currency)} with {100 * found.level:.4g}% intervals, the largest first."
     if len(found.prices) == 1:
@@ -150,6 +159,7 @@ def _values(found: EvppiTable, at: float | None = None) -> Html:
     drawn = figure_html(
         values_figure(found, "lines", MOST_LINES).panels, "EVPPI over the willingness to pay.", reader=READER
     )
+    caption += f" The table has {1 + len(further)} of {len(found.prices)} values of the willingness to pay."
     table = part_of(replace(found, rows=(*first, *others)), caption, len(first))
     return joined([*parts, _values_reader(found, price).html(), drawn, table])
 
@@ -172,13 +182,15 @@ def _best_set(found: EvppiTable, best: EvppiRow) -> str:
 
 def _small_sets(found: EvppiTable, rows: Sequence[EvppiRow]) -> list[str]:
     """The sets that are worth next to nothing, at the willingness to pay of these rows, and at all of them."""
-    small = [row.pars for row in rows if row.evppi <= NOTHING * row.evpi]
+    small = [row.pars for row in rows if row.evppi <= NEXT_TO_NOTHING * row.evpi]
     if not small:
         return []
-    always = [each for each in small if all(row.evppi <= NOTHING * row.evpi for row in found.rows if row.pars == each)]
+    always = [
+        each for each in small if all(row.evppi <= NEXT_TO_NOTHING * row.evpi for row in found.rows if row.pars == each)
+    ]
     words = (
-        f"{len(small)} of {len(rows)} sets are worth less than {NOTHING:.1%} of EVPI{at_price(rows[0])}, so that no "
-        f"study of one of them alone can be worth much: {listed(small, MOST_NAMED)}."
+        f"{len(small)} of {len(rows)} sets are worth less than {NEXT_TO_NOTHING:.1%} of EVPI{at_price(rows[0])}, so "
+        f"that no study of one of them alone can be worth much: {listed(small, MOST_NAMED)}."
     )
     if len(found.prices) > 1 and always:
         words += (
@@ -204,7 +216,7 @@ def _place(prices: Array, at: float | None) -> int:
     return len(prices) // 2 if at is None else int(np.argmin(np.abs(prices - at)))
 
 
-def _method(found: EvppiTable) -> Html:
+def _method(found: EvppiTable) -> Fragment:
     words = (
         "The net benefits are regressed on the inputs of a set by a Gaussian process with fitted hyperparameters. "
         "EVPPI is the posterior expectation of the gain, and its interval covers the uncertainty of the regression and "
@@ -238,7 +250,7 @@ def study_page(
         "serve, less its cost: the best size has the largest ENBS, and a study is worth its cost if that is above 0."
     )
     method = (
-        "The results of the study depend on the net benefits through its inputs alone. The net benefits are regressed "
+        "Given its inputs, the results of the study do not depend on the net benefits. The net benefits are regressed "
         "by a Gaussian process on the input, from which the value of all results follows, or on the simulated summary "
         "of the study, with the same participants in studies of all sizes. Intervals cover the uncertainty of the "
         "regression and of the draws. Estimates are moved, as little as possible, so that they grow with the size and "
@@ -258,7 +270,7 @@ def study_page(
     return Page(title or "The size of the study", subtitle, top, [*sections, repeated])
 
 
-def _evsi(found: EvsiTable) -> Html:
+def _evsi(found: EvsiTable) -> Fragment:
     row = max(found.rows, key=lambda row: (row.size, row.evsi))
     share = f", {row.evsi / row.evppi:.0%} of EVPPI ({money(row.evppi)})" if row.evppi > 0 else ""
     value = _interval(row.lower, row.evsi, row.upper, found.currency)
@@ -266,7 +278,7 @@ def _evsi(found: EvsiTable) -> Html:
     return joined([words, *_by_size(found, evsi_figure(found), "EVSI")])
 
 
-def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Html]:
+def _by_size(found: EvsiTable | EnbsTable, figure: Any, name: str) -> list[Fragment]:
     table = part_of(found, f"{unit(name, found.currency)} with {100 * found.level:.4g}% intervals.")
     return [figure_html(figure.panels, f"{name} over the size of the study."), table]
 
@@ -280,7 +292,7 @@ def appendix_page(
     """The page of an appendix, with a section for each part that there is."""
     names = found.ceac.decisions
     subtitle = f"{len(names)} decisions ({', '.join(names)}), from {found.ceac.n} draws of a model."
-    top = Html("") if found.evppi is None else _remarked(found.evppi.rows, lambda row: row.pars)
+    top = Fragment() if found.evppi is None else _remarked(found.evppi.rows, lambda row: row.pars)
     sections = [*_sections(found), _repeat(found, repeat, record)]
     return Page(title or "Probabilistic sensitivity analysis", subtitle, top, sections)
 
@@ -299,7 +311,7 @@ def _sections(found: Appendix) -> Iterator[Section]:
         yield Section("How it was computed", _method(found.evppi))
 
 
-def _tornado(found: TornadoTable) -> Html:
+def _tornado(found: TornadoTable) -> Fragment:
     low, high = (f"{100 * share:g}%" for share in found.between)
     words = (
         f"The expected net benefit of {found.decision} less that of {found.reference}{at_price(found.rows[0])}, "
@@ -315,7 +327,7 @@ def _tornado(found: TornadoTable) -> Html:
     return joined([paragraph(words), drawn, part_of(found, caption)])
 
 
-def _ratios(found: IcerTable) -> list[Html]:
+def _ratios(found: IcerTable) -> list[Fragment]:
     """Which decision is best on average at which willingness to pay, and the table."""
     on = [row for row in found.rows if row.status == "frontier"]
     places = [f"{on[0].decision} up to a willingness to pay of {number_text(on[1].icer, 4)}"] if len(on) > 1 else []
@@ -331,7 +343,7 @@ def _ratios(found: IcerTable) -> list[Html]:
     return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), part_of(found, caption)]
 
 
-def _plane(found: CePlane) -> list[Html]:
+def _plane(found: CePlane) -> list[Fragment]:
     caption = (
         f"Differences from {found.reference} in {min(len(found.effects), MOST_DOTS)} of {len(found.effects)} draws, "
         f"with ellipses that hold {100 * found.level:.4g}% of normal draws."
@@ -347,7 +359,7 @@ def _plane(found: CePlane) -> list[Html]:
     return [heading("The cost-effectiveness plane"), drawn, table]
 
 
-def _losses(found: NetBenefitTable, line: float | None) -> Html:
+def _losses(found: NetBenefitTable, line: float | None) -> Fragment:
     """Net benefits at the willingness to pay nearest to the line, and expected losses over all of them."""
     price = found.prices[0] if line is None else nearest_price(found.prices, line)
     rows = found.at(price)
@@ -366,7 +378,7 @@ def _losses(found: NetBenefitTable, line: float | None) -> Html:
     return joined([paragraph(words), drawn, part_of(replace(found, rows=tuple(rows)), caption)])
 
 
-def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> Html:
+def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> Fragment:
     words = paragraph(
         "The probability that a decision has the largest net benefit, as a share of the draws. Choose the decision "
         "with the largest mean net benefit, even if another one is best more often."
@@ -393,7 +405,7 @@ def _acceptability(found: Acceptability, perfect: Evpi, line: float | None) -> H
     return joined([words, reader.html(), figure_html(panels, caption, reader=reader.id), table])
 
 
-def _perfect(found: Evpi, level: float, line: float | None) -> Html:
+def _perfect(found: Evpi, level: float, line: float | None) -> Fragment:
     words = (
         f"What it would be worth, {found.per}, to know all inputs before deciding (EVPI): the expected loss from "
         f"choosing under uncertainty, and the most that any study can be worth."

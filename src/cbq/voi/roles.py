@@ -71,8 +71,7 @@ def output_name(name: str) -> OutputName | None:
         last = re.fullmatch(rf"(?P<label>.+?)[\W_]+(?P<inc>{INCREMENTAL})?(?P<stem>{stem})", name, re.IGNORECASE)
         if found := first or last:
             stem, label = _plain(found["stem"]).rstrip("s"), found["label"]
-            written = re.sub(r"^[\W_]+|[\W_]+$", "", label)
-            return OutputName(role, stem, _plain(label), bool(found["inc"]), first is not None, written)
+            return OutputName(role, stem, _plain(label), bool(found["inc"]), first is not None, _written(label))
     return None
 
 
@@ -154,7 +153,7 @@ def select_inputs(
         try:
             values = read(name)
         except (ValueError, TypeError):
-            left[name] = "without a number or a word in each row"
+            left[name] = "has gaps, or words between numbers"
             continue
         if numbers_rows(name, values):
             left[name] = "numbers or labels the rows"
@@ -199,6 +198,13 @@ def _families(names: Sequence[str]) -> dict[Key, Family]:
             key = (role.role, role.stem, role.incremental, role.stem_first)
             found.setdefault(key, {}).setdefault(role.label, name)
     return found
+
+
+def _written(label: str) -> str:
+    """A label without separators at its ends, and without brackets around all of it."""
+    bare = re.sub(r"^[\s_.,:;/|-]+|[\s_.,:;/|-]+$", "", label)
+    inside = re.fullmatch(r"[(\[]([^()\[\]]*)[)\]]", bare)
+    return inside[1] if inside else bare
 
 
 def _plain(text: str) -> str:

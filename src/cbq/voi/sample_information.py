@@ -21,11 +21,18 @@ from cbq.voi.information import (
     Estimates,
     in_pool,
     notes_on_dependence,
-    notes_on_regression,
     notes_on_rows,
 )
 from cbq.voi.money import MoneyTable, in_digits, money
-from cbq.voi.outputs import Scaled, check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
+from cbq.voi.outputs import (
+    PRICE,
+    Scaled,
+    check_not_inputs,
+    count_duplicates,
+    read_outputs,
+    scale_columns,
+    scale_net_benefits,
+)
 from cbq.voi.sets import (
     MIN_ROWS_PER_COLUMN,
     ColumnSet,
@@ -201,7 +208,7 @@ def evsi(
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     kind, numbers = as_study(study), _sizes(sizes)
     input_table = ColumnTable.of(inputs, "inputs")
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay})
+    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
     check_same_rows(described.table, input_table)
     names = _names(pars, input_table)
     columns = study_columns(pars, kind, input_table)
@@ -284,7 +291,7 @@ def _rows(
     for j, value in enumerate(found.sizes):
         for k in range(len(known.prices)):
             moved = ["moved to grow with the size (raw is the estimate before)"] * known.moved(j, k)
-            doubts = [*notes_on_regression(value, k), *notes_on_rows(n, duplicates, False)]
+            doubts = [*known.doubts(value, j, k), *notes_on_rows(n, duplicates, False)]
             row = EvsiRow(
                 pars=learned.label,
                 size=sizes[j],

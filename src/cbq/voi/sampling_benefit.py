@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from cbq.common import Array, RNGLike, called, generator, is_number, number, shown, whole
 from cbq.linalg.lapack import eigh
@@ -123,9 +122,10 @@ class EnbsTable(PricedTable, Drawn):
         none = 1.0 - sum(each.best for each in self.at(price))
         if row.enbs <= 0:
             return f"{at}no size is worth its cost (probability {percent(none)})"
+        several = f" ({row.participants:g} participants)" * (row.participants != row.size)
         return (
-            f"{at}the best size is {row.size}, with probability {percent(row.best)} among these, and worth its cost "
-            f"with probability {percent(row.worthwhile)}{self._beyond(row)}"
+            f"{at}the best size is {row.size}{several}, with probability {percent(row.best)} among these, and "
+            f"worth its cost with probability {percent(row.worthwhile)}{self._beyond(row)}"
         )
 
     def _beyond(self, best: EnbsRow) -> str:
@@ -198,7 +198,7 @@ def enbs(
     fixed = number(fixed_cost, "fixed_cost")
     costs = np.array([_at_size(cost, "cost", n, participants[n]) + fixed for n in sizes])
     served = np.array([_population(population, horizon, discount, delay, uptake, n) for n in sizes])
-    reach, rows = float(ndtri(0.5 * (1.0 + evsi.level))), {}
+    rows: dict[tuple[int, int], EnbsRow] = {}
     for k, price in enumerate(evsi.prices):
         given = evsi.at(price)
         draws = _draws(given, evsi.covariance[k], random) * served - costs  # (S, J)
@@ -214,8 +214,8 @@ def enbs(
                 cost=spent,
                 enbs=number_served * row.evsi - spent,
                 se=number_served * row.se,
-                lower=number_served * max(row.evsi - reach * row.se, 0.0) - spent,
-                upper=number_served * min(row.evsi + reach * row.se, row.upper) - spent,
+                lower=number_served * row.lower - spent,
+                upper=number_served * row.upper - spent,
                 best=float(np.mean(best == j)),
                 worthwhile=float(np.mean(draws[:, j] > 0)),
                 note=row.note,

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import bdtr, ndtr, pdtr
@@ -86,7 +86,6 @@ class _Growing(Study):
         """The summary (N, q) of a study with these totals."""
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
         totals, before = [np.zeros((len(each), 1)) for each in columns.values()], 0
         for size in sizes:
             more = [self.totals(each, size - before, rng) for each in columns.values()]
@@ -116,18 +115,15 @@ class Normal(Study):
 
     @property
     def further_inputs(self) -> tuple[str, ...]:
-        """See `Study`."""
         return (self.sd,) if isinstance(self.sd, str) else ()
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         if isinstance(self.sd, str):
             _check_values(columns, [self.sd], "a standard deviation", lambda sd: sd > 0, "above 0")
             if set(columns) == {self.sd}:
                 raise ValueError(f"pars has the standard deviation {self.sd!r} alone: add the mean.")
 
     def result_probabilities(self, theta: Array, size: int) -> Array | None:
-        """See `Study`."""
         if isinstance(self.sd, str):
             return None
         se = self.sd / np.sqrt(size)
@@ -135,7 +131,6 @@ class Normal(Study):
         return _between(ndtr((edges - theta[:, None]) / se))
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
         means = {name: each for name, each in columns.items() if name != self.sd}
         theta = np.stack([*means.values()], axis=1)
         sd = columns[self.sd][:, None] if isinstance(self.sd, str) else np.full((len(theta), 1), self.sd)
@@ -163,20 +158,16 @@ class BinomialCount(_Growing):
     """
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         _check_values(columns, columns, "a probability", lambda p: (p >= 0) & (p <= 1), "from 0 to 1")
 
     def result_probabilities(self, theta: Array, size: int) -> Array:
-        """See `Study`."""
         edges = _count_edges(size * theta, np.sqrt(size * theta * (1 - theta)), size - 1)
         return _between(np.asarray(bdtr(edges, size, theta[:, None]), dtype=np.float64))
 
     def totals(self, theta: Array, size: int, rng: np.random.Generator) -> Array:
-        """See `_Growing`."""
         return rng.binomial(size, theta)[:, None].astype(float)
 
     def summary(self, totals: Array, theta: Array, size: int) -> Array:
-        """See `_Growing`."""
         return totals / size
 
 
@@ -198,21 +189,17 @@ class PoissonCount(_Growing):
         object.__setattr__(self, "exposure", _positive(self.exposure, "exposure"))
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         _check_values(columns, columns, "a rate", lambda rate: rate >= 0, "at least 0")
         _check_values(columns, columns, "a rate", lambda rate: rate * self.exposure < 1e9, "below 1e9 per participant")
 
     def result_probabilities(self, theta: Array, size: int) -> Array:
-        """See `Study`."""
         mean = size * self.exposure * theta
         return _between(pdtr(_count_edges(mean, np.sqrt(mean)), mean[:, None]))
 
     def totals(self, theta: Array, size: int, rng: np.random.Generator) -> Array:
-        """See `_Growing`."""
         return rng.poisson(size * self.exposure * theta)[:, None].astype(float)
 
     def summary(self, totals: Array, theta: Array, size: int) -> Array:
-        """See `_Growing`."""
         return totals / (size * self.exposure)
 
 
@@ -241,18 +228,15 @@ class Survival(_Growing):
         object.__setattr__(self, "dropout", float(self.dropout))
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         _check_values(columns, columns, "a rate of events", lambda rate: rate > 0, "above 0")
 
     def totals(self, theta: Array, size: int, rng: np.random.Generator) -> Array:
-        """See `_Growing`."""
         leaving = theta + self.dropout  # the rate at which participants stop being at risk
         left = rng.binomial(size, -np.expm1(-leaving * self.follow_up)).astype(float)
         events = rng.binomial(left.astype(int), theta / leaving).astype(float)
         return np.column_stack([events, self.follow_up * (size - left) + self._times(leaving, left, rng)])
 
     def summary(self, totals: Array, theta: Array, size: int) -> Array:
-        """See `_Growing`."""
         events, time = totals.T
         return np.column_stack([np.log((events + 0.5) / time), events / size])
 
@@ -272,8 +256,48 @@ class Survival(_Growing):
         return np.where(few, found, np.clip(normal, 0, left * self.follow_up))
 
 
+class _Combined(Study):
+    """Several studies together, to which the inputs belong in order. `kind` is the word for one of them."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[tuple[Study, int]]:
+        """The studies, each with its participants in units of the size."""
+
+    @property
+    def own_inputs(self) -> int:
+        return sum(each.own_inputs for each, _ in self.parts)
+
+    def check(self, columns: Columns) -> None:
+        if len(columns) != self.own_inputs:
+            raise ValueError(
+                f"study has {len(self.parts)} {self.kind}s about {self.own_inputs} inputs together, but pars= has "
+                f"{len(columns)}: {listed(columns)}."
+            )
+        for each, _, own in self._with_inputs(columns):
+            each.check(own)
+
+    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
+        parts = [each.summaries(own, [n * r for n in sizes], rng) for each, r, own in self._with_inputs(columns)]
+        return (np.concatenate(found, axis=1) for found in zip(*parts, strict=True))
+
+    def _with_inputs(self, columns: Columns) -> Iterator[tuple[Study, int, Columns]]:
+        rest = iter(columns.items())
+        for each, ratio in self.parts:
+            yield each, ratio, dict(islice(rest, each.own_inputs))
+
+
+def _several(given: Any, name: str) -> tuple[Study, ...]:
+    """The studies of a list."""
+    if not isinstance(given, list | tuple) or not given:
+        raise TypeError(f"{name} must be a list of studies, not {shown(given)}.")
+    return tuple(as_study(each, name) for each in given)
+
+
 @dataclass(frozen=True)
-class Trial(Study):
+class Trial(_Combined):
     """A study with several arms: the first is about the first input, the second about the second, and so on.
 
     arms : a study for each input.
@@ -289,10 +313,10 @@ class Trial(Study):
     arms: tuple[Study, ...]
     ratio: tuple[int, ...] | None = None
 
+    kind = "arm"
+
     def __post_init__(self) -> None:
-        if not isinstance(self.arms, list | tuple) or not self.arms:
-            raise TypeError(f"arms must be a list of studies, one for each input, not {shown(self.arms)}.")
-        arms = tuple(as_study(each, "arms") for each in self.arms)
+        arms = _several(self.arms, "arms")
         if any(each.own_inputs != 1 or each.further_inputs for each in arms):
             raise ValueError(f"arms must be studies of one input each, but they are {shown(arms)}.")
         ratio = (1,) * len(arms) if self.ratio is None else self.ratio
@@ -309,35 +333,11 @@ class Trial(Study):
         object.__setattr__(self, "ratio", tuple(int(r) for r in ratio))
 
     @property
-    def own_inputs(self) -> int:
-        """See `Study`."""
-        return len(self.arms)
+    def parts(self) -> Sequence[tuple[Study, int]]:
+        return list(zip(self.arms, self.ratio or (), strict=True))
 
     def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
-        return float(sum(each.participants(size * r, 1) for each, r in self._with_ratio()))
-
-    def check(self, columns: Columns) -> None:
-        """See `Study`."""
-        if len(columns) != len(self.arms):
-            raise ValueError(
-                f"study has {len(self.arms)} arms, each about one input, but pars= has "
-                f"{len(columns)}: {listed(columns)}."
-            )
-        for each, (name, column) in zip(self.arms, columns.items(), strict=True):
-            each.check({name: column})
-
-    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
-        parts = [
-            study.summaries({name: columns[name]}, [size * r for size in sizes], rng)
-            for (study, r), name in zip(self._with_ratio(), columns, strict=True)
-        ]
-        for found in zip(*parts, strict=True):
-            yield np.concatenate(found, axis=1)
-
-    def _with_ratio(self) -> list[tuple[Study, int]]:
-        return list(zip(self.arms, self.ratio or (), strict=True))
+        return float(sum(each.participants(size * r, 1) for each, r in self.parts))
 
 
 @dataclass(frozen=True)
@@ -358,6 +358,8 @@ class TwoArm(Study):
     end_point: Study = BinomialCount()
     ratio: str = "risk"
 
+    own_inputs = 2
+
     def __post_init__(self) -> None:
         kinds = ("risk", "odds") if isinstance(self.end_point, BinomialCount) else ("risk",)
         if not isinstance(self.end_point, BinomialCount | PoissonCount | Survival) or self.ratio not in kinds:
@@ -366,17 +368,10 @@ class TwoArm(Study):
                 f"of a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
             )
 
-    @property
-    def own_inputs(self) -> int:
-        """See `Study`."""
-        return 2
-
     def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
         return 2.0 * size
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         if len(columns) != 2:
             raise ValueError(f"pars must be a baseline and a ratio for this study, but they are {listed(columns)}.")
         _check_values(columns, list(columns)[1:], "a ratio", lambda ratio: ratio > 0, "above 0")
@@ -384,7 +379,6 @@ class TwoArm(Study):
         self.end_point.check(self._arms(columns))
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
         return self.end_point.summaries(self._arms(columns), sizes, rng)
 
     def _arms(self, columns: Columns) -> dict[str, Array]:
@@ -397,7 +391,7 @@ class TwoArm(Study):
 
 
 @dataclass(frozen=True)
-class EndPoints(Study):
+class EndPoints(_Combined):
     """A study of several end points in the same participants, who are counted once.
 
     end_points : a study for each of them. The inputs belong to them in order: two to a `TwoArm`, one for each arm to a
@@ -413,43 +407,20 @@ class EndPoints(Study):
 
     end_points: tuple[Study, ...]
 
+    kind = "end point"
+
     def __post_init__(self) -> None:
-        if not isinstance(self.end_points, list | tuple) or not self.end_points:
-            raise TypeError(f"end_points must be a list of studies, one for each, not {shown(self.end_points)}.")
-        studies = tuple(as_study(each, "end_points") for each in self.end_points)
+        studies = _several(self.end_points, "end_points")
         if any(each.further_inputs for each in studies):
             raise ValueError(f"end_points must be studies without further inputs, but they are {shown(studies)}.")
         object.__setattr__(self, "end_points", studies)
 
     @property
-    def own_inputs(self) -> int:
-        """See `Study`."""
-        return sum(each.own_inputs for each in self.end_points)
+    def parts(self) -> Sequence[tuple[Study, int]]:
+        return [(each, 1) for each in self.end_points]
 
     def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
         return max(each.participants(size, each.own_inputs) for each in self.end_points)
-
-    def check(self, columns: Columns) -> None:
-        """See `Study`."""
-        if len(columns) != self.own_inputs:
-            raise ValueError(
-                f"study has {len(self.end_points)} end points about {self.own_inputs} inputs together, but pars= has "
-                f"{len(columns)}: {listed(columns)}."
-            )
-        for each, own in self._parts(columns):
-            each.check(own)
-
-    def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
-        for found in zip(*(each.summaries(own, sizes, rng) for each, own in self._parts(columns)), strict=True):
-            yield np.concatenate(found, axis=1)
-
-    def _parts(self, columns: Columns) -> Iterator[tuple[Study, Columns]]:
-        """The end points with their inputs."""
-        rest = iter(columns.items())
-        for each in self.end_points:
-            yield each, dict(islice(rest, each.own_inputs))
 
 
 @dataclass(frozen=True)
@@ -476,12 +447,10 @@ class LossToFollowUp(Study):
 
     @property
     def own_inputs(self) -> int:
-        """See `Study`."""
         return self.study.own_inputs
 
     @property
     def further_inputs(self) -> tuple[str, ...]:
-        """See `Study`."""
         return self.study.further_inputs
 
     def observed(self, size: int) -> int:
@@ -489,19 +458,15 @@ class LossToFollowUp(Study):
         return max(1, round(size * (1.0 - self.lost)))
 
     def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
         return self.study.participants(size, pars)
 
     def check(self, columns: Columns) -> None:
-        """See `Study`."""
         self.study.check(columns)
 
     def result_probabilities(self, theta: Array, size: int) -> Array | None:
-        """See `Study`."""
         return self.study.result_probabilities(theta, self.observed(size))
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
         different = sorted({self.observed(size) for size in sizes})
         found = dict(zip(different, self.study.summaries(columns, different, rng), strict=True))
         return (found[self.observed(size)] for size in sizes)
@@ -538,11 +503,9 @@ class Custom(Study):
         return f"Custom(simulate={named(self.simulate)}, vectorised={self.vectorised}, arms={self.arms})"
 
     def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
         return float(size * self.arms)
 
     def summaries(self, columns: Columns, sizes: Sequence[int], rng: np.random.Generator) -> Iterator[Array]:
-        """See `Study`."""
         seed, N = int(rng.integers(2**62)), len(next(iter(columns.values())))
         for size in sizes:  # with the same random numbers
             random, what = np.random.default_rng(seed), f"what simulate of the study returns for {size} participants"

@@ -36,6 +36,7 @@ from cbq.fit import (
     thetas_between,
     unlearnt_over_theta,
 )
+from cbq.fit.noise import near
 from cbq.gp import MIN_GROUPS, NOT_LEARNT, Calibration, GPPrior, relative_errors
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Design, Samples, equal_rows, find_thetas
@@ -174,6 +175,10 @@ class CBQFit(Fit):
     def correlation(self) -> Array:
         return self.stage1.correlation
 
+    def _noise(self, theta: Array) -> Array:
+        squares = self.stage1.noise_std.reshape(len(self.theta), -1) ** 2
+        return np.sqrt(near(theta, self.theta, squares, self.stage1.counts.astype(np.float64)))
+
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) or unlearnt_over_theta(self.learns_over_theta)
         few = (*between, *few_points_each(samples, self.stage1.counts))
@@ -259,9 +264,11 @@ class CBQFit(Fit):
     def learns_over_theta(self) -> bool:
         """Whether each theta is predicted from all others better than by their mean.
 
-        It is taken for granted where errors of stage 1 may be half of the residuals.
+        It is taken for granted where errors of stage 1 may be half of the residuals, and in `CBQ.paper`, whose mean is
+        known and whose lambda, the least of which is 1% of the variance, may smooth all that thetas show.
         """
-        if len(self.theta) < MIN_GROUPS:
+        recipe = any(prior.degree is None for priors in self.priors for prior in priors)
+        if recipe or len(self.theta) < MIN_GROUPS:
             return True
         mean, variance = (self.stage1.columns[name] for name in ("mean", "variance"))
         tiny = np.maximum(ROUNDING * np.max(np.abs(mean), axis=0), np.finfo(float).tiny)

@@ -70,7 +70,7 @@ class PaperCBQ(Estimator[CBQFit]):
 
     A Stein kernel has a constant c besides. The paper finds c, amplitude and lengthscale by stochastic gradients; here
     the first two have their closed form, and the lengthscale comes from the grid in units of the spread of the points.
-    c is estimated from all thetas: the first theta alone often says that it is zero, and then all estimates are.
+    c is estimated from all thetas: by the first theta alone it is often zero, and then all estimates are.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What goes into stage 1, samples as regular arrays, and what it hands on, the integrals at the observed thetas.
+"""What goes into stage 1, samples as regular arrays, and its result, the integrals at the observed thetas.
 
 Blocks are thetas with equally many points, in the coordinates that a kernel acts on.
 """
@@ -228,15 +228,6 @@ class StageOne(Immutable):
         self.stretch = np.ones(mean.shape[1]) if stretch is None else stretch
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.findings = tuple(findings)
-
-    def unbiased(self) -> tuple[Array, Array]:
-        """Estimates (T, C) from leaving out one point at a time, unbiased where points are draws, and their variances.
-
-        They share no bias over theta. Their standard deviations are at least half as large as the quadrature's: where
-        points missed what matters, residuals are small.
-        """
-        columns = self.columns
-        return columns["mean"] - columns["bias"], np.maximum(columns["spread2"], 0.25 * columns["variance"])
 
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""

@@ -45,7 +45,7 @@ class StageTwoOptions:
     """How stage 2 is to be done; see `cbq.CBQ`.
 
     nodes: hyperparameters are fitted to so many thetas, as their likelihood costs T^3 and more hardly change it.
-    search: what is expected of hyperparameters, and how the likeliest are found.
+    search: priors of hyperparameters, and how the likeliest are found.
     """
 
     kernel: Kernel | Literal["auto"] = "auto"
@@ -87,7 +87,7 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, options: Sta
 def _chains(theta: Array, options: StageTwoOptions) -> list[list[CandidateKernel]]:
     """The coordinates and kernels to choose from, smooth kernels first.
 
-    From the maximum of a smooth kernel that of a rougher one is uphill, while the way back is ill-conditioned.
+    From the maximum of a smooth kernel the maximum of a rougher one is uphill, while the way back is ill-conditioned.
     """
     if isinstance(options.kernel, Kernel):
         return [[(ThetaCoordinates.identity(theta.shape[1]), options.kernel)]]
@@ -113,7 +113,7 @@ def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPr
 
 @dataclass(frozen=True, eq=False)
 class NodeEstimates:
-    """What stage 1 says about one output: estimates, variances, biases and squared spreads, each (T,).
+    """The result of stage 1 for one output: estimates, variances, biases and squared spreads, each (T,).
 
     stretch: the factor of standard deviations for an error that all thetas have in common.
     """

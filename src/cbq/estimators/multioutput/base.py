@@ -13,7 +13,7 @@ import numpy as np
 
 from cbq.common import Array, Integers, evenly
 from cbq.embeddings.many import together
-from cbq.estimators.baselines.averages import Averages, averages
+from cbq.estimators.monte_carlo import Averages, averages
 from cbq.estimators.multioutput.candidates import refuse_theta
 from cbq.fit import (
     Diagnostic,
@@ -280,6 +280,9 @@ class PooledFit(Fit):
             for group, parts in zip(self.groups, self._parts, strict=True):
                 found[list(group.outputs)] = np.sqrt(parts[0].process.amplitude * parts[0].process.noise)
         return np.asarray(self._points.scale * found)
+
+    def _noise(self, theta: Array) -> Array:
+        return np.broadcast_to(self.noise_std, (len(theta), len(self._outputs)))
 
     @property
     def correlation(self) -> Array:

@@ -18,7 +18,7 @@ from cbq.samples import Samples, common_points, equal_rows, group_averages, spre
 
 Automatic = Literal["auto"]
 Candidates = Kernel | Sequence[Kernel] | Automatic
-MANY_INPUTS = 6  # with more, all points are far apart, and nothing tells a jump from what was not learnt
+MANY_INPUTS = 6  # with more, all points are far apart, and a jump cannot be told from an f that was not learnt
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 

@@ -184,6 +184,18 @@ class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
             made=(points, processes),
         )
 
+    def _with_kernels(self, samples: Samples, groups: Sequence[PointsGroup]) -> MOBQFit:
+        """The fit to samples with the kernels of an earlier one, for callers that fit a little more data each time."""
+        fit = MOBQFit(
+            samples,
+            groups,
+            jitter=self.jitter,
+            calibrated_by=self.calibration,
+            settings=settings(self),
+            findings=pooled_points(samples)[1],
+        )
+        return fit._with_samples(samples)._with_findings_about(samples)
+
     def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:
         """The number of landmarks for n points, None for an exact process.
 

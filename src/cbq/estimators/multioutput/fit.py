@@ -12,12 +12,12 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, PooledFit
-from cbq.estimators.multioutput.candidates import pooled_points
+from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, Part, PooledFit
+from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
-from cbq.estimators.multioutput.values import FitValues
 from cbq.estimators.under import under_other_family, unreached
-from cbq.fit import N_WANTED, Emulator, Finding, Suggestion, thetas_between
+from cbq.fit import N_WANTED, CorrelatedValues, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
+from cbq.fit.noise import near
 from cbq.gp import (
     Calibration,
     Embedded,
@@ -26,6 +26,7 @@ from cbq.gp import (
     LocalAmplitude,
     NystromGP,
     PointsGP,
+    PointValues,
     PooledPoints,
     Reach,
     SubsetGP,
@@ -280,6 +281,18 @@ class MOBQFit(PooledFit):
             squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
 
+    def _noise(self, theta: Array, *, most: int = 1000) -> Array:
+        found = np.zeros((len(theta), len(self._outputs)))
+        for group in self.groups:
+            points, chosen = self._points.outputs(group.outputs).thinned(most), group.chosen
+            process = ExactGP(chosen.kernel, points.u, points.f, self.jitter, chosen.noise).process
+            # The ratio of a squared residual to its expectation is 1 on average where the noise is the common one.
+            amplitude = np.maximum(process.amplitude, np.finfo(float).tiny)
+            ratios = process.residuals**2 * process.precision[:, None] / amplitude
+            local = near(theta, self.samples.theta[points.owners], ratios)
+            found[:, list(group.outputs)] = np.sqrt(local) * self.noise_std[list(group.outputs)]
+        return found
+
     def _prior_std(self, g: int, k: int, need: Array | None = None) -> float:
         """The standard deviation of f under the prior of process k of group g, for the output needed most."""
         outputs, amplitude = list(self.groups[g].outputs), self._parts[g][k].process.amplitude
@@ -339,3 +352,62 @@ class MOBQFit(PooledFit):
     @property
     def _block_size(self) -> int:
         return max(1, MAX_NUMBERS // max(part.n_nodes for each in self._parts for part in each))
+
+
+@dataclass(frozen=True, eq=False)
+class ValuesAt:
+    """The values of f at points u (n, D), which are x, or x and theta."""
+
+    u: Array
+
+    def of(self, part: Part) -> Embedded:
+        return PointValues(part.kernel, self.u)
+
+    def embeddings(self, part: Part, functionals: Embedded, nodes: Array) -> Array:
+        return functionals.mean(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class FitValues:
+    """The process of f for an `Emulator`: a `ValueProcess`."""
+
+    fit: MOBQFit
+
+    def distributions(self, x: Array, theta: Array | None, *, joint: bool) -> list[PredictiveDistribution]:
+        """The distribution of each output of f at points x (n, d) and thetas (n, p)."""
+        nothing = [np.zeros(len(group.outputs)) for group in self.fit.groups]  # values have no error in common
+        with self.fit._threads():
+            return self.fit._distributions(ValuesAt(self._inputs(x, theta)), nothing, joint=joint)
+
+    def means(self, x: Array, theta: Array | None) -> Array:
+        """The means (n, C) of f, without variances."""
+        u, found = self._inputs(x, theta), dict[int, Array]()
+        with self.fit._threads():
+            for group, (best, *_) in zip(self.fit.groups, self.fit._parts, strict=True):
+                mean = best.process.mean(best.kernel(u, best.process.nodes))
+                found |= self.fit._columns(group, mean)
+        return np.stack([found[c] for c in self.fit._outputs], axis=1)
+
+    def correlated(self, x: Array, theta: Array | None) -> list[CorrelatedValues]:
+        """Each output of f, with its covariances."""
+        u, found = self._inputs(x, theta), dict[int, CorrelatedValues]()
+        with self.fit._threads():
+            for g, (group, (best, *_)) in enumerate(zip(self.fit.groups, self.fit._parts, strict=True)):
+                mu, mean, amplitude, errors = self.fit._terms(g, ValuesAt(u), PointValues(best.kernel, u))
+                known, unknown = best.process.covariance_roots(mu)
+                for j, (c, location) in enumerate(self.fit._columns(group, mean).items()):
+                    scale = self.fit._points.scale[c]
+                    apart = scale * np.stack([error[j] for error in errors], axis=1)
+                    std = scale * np.sqrt(amplitude[j])
+                    found[c] = CorrelatedValues(location, best.kernel, u, std, known, unknown[j], apart)
+        return [found[c] for c in self.fit._outputs]
+
+    def _inputs(self, x: Array, theta: Array | None) -> Array:
+        """The inputs (n, D) of the processes at points x (n, d) and thetas (n, p)."""
+        if not self.fit.samples.depends_on_theta:
+            return x
+        if theta is None:
+            raise ValueError("theta is missing: f depends on it. Pass one theta (p,), or one for each point, (n, p).")
+        for best, *_ in self.fit._parts:
+            refuse_theta(best.kernel, theta)
+        return np.column_stack([x, theta])

@@ -1,6 +1,6 @@
 """Where the next values of f help most: points chosen from candidates by what one process would learn from them.
 
-The design must not trust one fitted kernel: where its lengthscale is too long, the process believes it knows what it
+The design must not trust one fitted kernel: where its lengthscale is too long, the process is sure of values that it
 has never looked at. The gain is therefore averaged over the kernels of the fit and rough ones whose lengthscales are
 the spread of the candidates. One amplitude for all of f is too small at a kink or a narrow feature and too large
 elsewhere: the gain is multiplied by how much larger than expected errors of f seem to be near a candidate. Once f has
@@ -46,7 +46,7 @@ class Exploration:
     filling, fillers : with many inputs, one point in so many fills space. It is the first of the first so many
         candidates that no point is near; once these are taken, the next one in their order.
     learnt : a leave-one-out error, in units of the spread of f, up to which processes tell where they err.
-    known : one below which much of what is left is rounding.
+    known : one below which most of the rest is rounding.
     least_factor : of the size of errors near a candidate, in units of the largest: where processes agree but for
         rounding, the gain decides.
     prior_residuals : the weight of the expected squared residual against those near a candidate.
@@ -170,7 +170,7 @@ class WantedValues:
         return PointValues(kernel, self.u)
 
 
-Wish = tuple[Wanted | WantedValues, Array | None]  # what is wanted, and how much each output (C,) matters
+Wish = tuple[Wanted | WantedValues, Array | None]  # an estimand, and how much each output (C,) matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ def choose_points(
 
     known: runs that were made or are under way. fit: of the runs with values; None if there is none yet.
     need: (C,), how much each output matters; by default all matter as much.
-    wishes: what is wanted instead of I, if anything is.
+    wishes: estimands in place of I, if there are any.
     margin: how far f seems to be from a threshold at the first candidates, in units of its spread; infinite at others.
     Then points that explore are those where f would cross the threshold furthest if it were rough: an unseen event may
     be there.
@@ -324,7 +324,7 @@ def error_factors(fit: MOBQFit, u: Array, options: Exploration = EXPLORATION) ->
         return residual_factors(fit, u, options.prior_residuals)
     found = fit._disagreements(u)
     if not np.any(found > 0):
-        return np.ones(len(u))  # a kernel that knows no rougher one, or a constant f
+        return np.ones(len(u))  # a kernel without a rougher one, or a constant f
     found = np.maximum(found, options.least_factor * np.max(found))
     return found if error > options.known else np.sqrt(found)
 

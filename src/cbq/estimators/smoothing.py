@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq.common import LARGEST, Array, Immutable, are_numbers, check_fields, is_number, shown
-from cbq.estimators.baselines.averages import Averages
+from cbq.estimators.monte_carlo import Averages
 from cbq.fit import (
     Finding,
     Fit,
@@ -62,7 +62,7 @@ class SmoothedFit(Fit, ABC):
     the residual sum of squares over the residual degrees of freedom; the predictive distribution is Student-t with as
     many degrees of freedom. It includes the scatter of the averages around the curve, as if all had the same variance,
     but not the bias of the curve: where that is not small, intervals are too narrow. With less than one residual degree
-    of freedom there is a mean only, and with two or fewer the standard deviation is infinite, as that of such a
+    of freedom there is a mean only, and with two or fewer the standard deviation is infinite, as for such a
     Student-t distribution is.
 
     averages : the plain averages of f, or of f with the weights of points from a proposal.
