@@ -1,5 +1,7 @@
 """The distribution of f(X, theta): against formulas, brute force on f itself, and between its own answers."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -333,7 +335,8 @@ def test_fits_without_a_model_of_f_say_so(estimator, fit):
     ],
 )
 def test_events_and_constants_have_no_outcome(f, words):
-    fit = cbq.MOBQ().fit(shifted(f, bounds=(0.0, 2.0)).collect(40, 1, rng=0))
+    with warnings.catch_warnings(action="ignore", category=cbq.FitWarning):
+        fit = cbq.MOBQ().fit(shifted(f, bounds=(0.0, 2.0)).collect(40, 1, rng=0))
     with pytest.raises(ValueError, match=words):
         fit.outcome(THETA)
 

@@ -230,20 +230,19 @@ class Emulator:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
         few, C = min(few, len(x)), len(self.fit._outputs)
         drawn = rng.integers(3, size=size), rng.standard_normal((size, few, C)) @ symmetric_root(self.fit.correlation)
-        mean, unit, B = np.empty((len(x), C)), np.empty((len(x), C)), np.empty((C, len(x), few))
-        axes: list[Array] = []
-        for rows in blocks(len(x) - few, 2 * few) if len(x) > few else [slice(0, 0)]:
-            some = np.concatenate([x[:few], x[few:][rows]])
-            mine = np.concatenate([np.arange(few), few + np.arange(len(x) - few)[rows]])
-            found = self._known(some, self._same(theta, some), joint=True)
-            axes = axes or [whitening(each.scales2[1][:few, :few]) for each in found]
-            for c, each in enumerate(found):
-                total = np.trace(each.scales2, axis1=1, axis2=2)  # of each component: they differ by a factor
-                ratios2 = total / max(total[1], np.finfo(float).tiny)
-                mean[mine, c], unit[mine, c] = each.mean, np.diagonal(each.scales2[1])
-                B[c, mine] = each.scales2[1][:, :few] @ axes[c]
+        same = self._same(theta, x)
+        total = np.sum(
+            self._known(x[:few], same[:few], joint=False)[0].scales2, axis=1
+        )  # components differ by a factor
+        first = self.correlated(x[:few], same[:few])
+        axes = [whitening(each.with_all(each)) for each in first]
+        unit, mean = self.marginals(x, theta)
+        B = np.empty((C, len(x), few))
+        for rows in blocks(len(x), 1024):
+            for c, each in enumerate(self.correlated(x[rows], same[rows])):
+                B[c, rows] = each.with_all(first[c]) @ axes[c]
         left = np.maximum(unit - np.sum(B**2, axis=2).T, 0.0)
-        factors = np.sqrt(ratios2)[drawn[0]]
+        factors = np.sqrt(total / max(total[1], np.finfo(float).tiny))[drawn[0]]
         moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, drawn[1])
         return Paths(mean + moves, left, factors**2)
 

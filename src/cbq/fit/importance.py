@@ -146,7 +146,9 @@ class Proposal:
             scaled, centres = solve_lower(self.root, z), solve_lower(self.root, self.centres)
             apart2 = np.sum(scaled**2, 1)[:, None] - 2 * scaled @ centres.T + np.sum(centres**2, 1)
             log_root = np.sum(np.log(np.diagonal(self.root)))
-            each.append(logsumexp(-0.5 * apart2, axis=1) - log_root + np.log((1 - self.share) / len(centres)))
+            # Far from all centres the sum is 0: the normal distributions around zero have all of the density.
+            near = np.maximum(np.sum(np.exp(-0.5 * apart2), axis=1), np.finfo(float).tiny)
+            each.append(np.log(near) - log_root + np.log((1 - self.share) / len(centres)))
         return np.asarray(logsumexp(each, axis=0) - 0.5 * d * np.log(2 * np.pi))
 
 

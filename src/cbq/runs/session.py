@@ -584,7 +584,7 @@ class Session:
         return self._estimated[key]
 
     def _fitted(self, samples: Samples, kernels: Kernels | None) -> FittedRound:
-        """A fit and its round; kernels: of the last round, between rounds.
+        """A fit and its round; kernels: of the last round, between rounds, where foci alone are needed.
 
         The half-widths of integrals ignore bounds, which would hide how far curves are apart, and are finite if all f
         are equal.
@@ -610,10 +610,13 @@ class Session:
             # A constant cannot be drawn, and the round is not sound.
             elif isinstance(estimand, Pointwise) and estimand.of_outcome and not equal:
                 focus = Focus.on(estimand, c, fit, theta, rng)
-                found = np.stack(focus.interval(goal.level, self._n_values))
+                if kernels is None:
+                    found = np.stack(focus.interval(goal.level, self._n_values))
             foci.append((focus, c))
             columns.append(found)
             spread.append(focus.spread if isinstance(focus, CurveFocus) else float(np.std(found[0])))
+        if kernels is not None:
+            return FittedRound(fit, None, () if equal else foci)
         mean, low, high = np.stack(columns, axis=-1)  # (G, K) each
         # An interval of a small probability is far from symmetric: the wider side counts.
         half_width = 0.5 * (high - low) if goal.of_mean_only else np.maximum(high - mean, mean - low)
