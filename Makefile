@@ -16,7 +16,7 @@ PUBLISHED ?= published
 SITE   ?= site/html  # executed pages are beside it, as notebooks
 # Each is benchmarks/NAME.py, and `make bench-NAME` runs it; `make bench-engines`, which needs a GPU, too.
 MEASURED := imports linalg accuracy ablation choice calibration speed collect nested psa evsi adaptive asynchronous best \
-            kronecker many_thetas growth slopes outcome sensitivity
+            kronecker many_thetas growth slopes outcome sensitivity overhead splits
 WITH_calibration := --design iid
 WITH_ablation := --seeds judging --switches all --by-problem
 WITH_engines ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU

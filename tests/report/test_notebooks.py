@@ -175,7 +175,7 @@ def test_a_bar_shows_what_a_run_does_until_it_goes_on():
 
 def test_a_log_has_lines_once_a_run_has_lasted(capsys):
     ticks = iter([0.0, 59.0, 61.0])
-    log = progress.Log(lambda: next(ticks))
+    log = progress.Lines(lambda: next(ticks))
     log.line("early")
     log.line("late")
     assert capsys.readouterr().err == "late\n"

@@ -21,6 +21,7 @@ from cbq.common import (
     file_name,
     finite,
     flag,
+    generator,
     is_number,
     one_of,
     real,
@@ -30,9 +31,11 @@ from cbq.common import (
     text,
     whole,
 )
+from cbq.estimators import Wanted
 from cbq.integrands import Command
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
+from cbq.measures.points import sobol
 from cbq.report import html
 from cbq.runs import (
     COST,
@@ -62,6 +65,7 @@ from cbq.runs import (
 )
 from cbq.runs.goal import Budget
 from cbq.runs.overhead import Overhead
+from cbq.runs.policies import policy_for
 from cbq.runs.solve import solve
 from cbq.samples import Cost, Family, Names, Samples, as_bounds, measures_at, named_row, shown_bounds, thetas_in
 
@@ -224,6 +228,7 @@ class Problem(Immutable):
         N: int | npt.ArrayLike | None = None,
         *,
         rng: RNGLike,
+        budget: int | None = None,
         design: CollectDesign = "iid",
         theta: npt.ArrayLike | None = None,
         scramble: Scramble = "independent",
@@ -248,6 +253,9 @@ class Problem(Immutable):
         ----------
         T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
+        budget : the largest number of points in all, in place of T and N, which are chosen: one point at each of as
+            many thetas where one process learns f from all of them (`cbq.MOBQ`), and several at each theta where no
+            kernel has an embedding, or where thetas are given.
         rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes. Theta t and
             its points have a seed of their own, derived from this one and t, so that they depend neither on T nor on
             other thetas.
@@ -300,6 +308,10 @@ class Problem(Immutable):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
         options = RunOptions(executor, batch, in_flight, checkpoint, progress, on_error, on_change, retries, timeout)
         _check_design(design, scramble)  # before rng is drawn from
+        if budget is not None:
+            if T is not None or N is not None:
+                raise ValueError("budget chooses T and N: pass budget, or T and N.")
+            T, N = self._split(whole(budget, "budget", 1), theta)
         draws = Draws(design, scramble, run_entropy(rng))
         if N is None:
             raise ValueError("N, the number of points at each theta, is missing: pass N=40, for example.")
@@ -327,6 +339,17 @@ class Problem(Immutable):
             )
         run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
         return collect_samples(self._evaluator(draws.entropy), run, options, self._sources(), self.bounds, start)
+
+    def _split(self, budget: int, theta: npt.ArrayLike | None) -> tuple[int, int]:
+        """T and N of a design of at most `budget` points; theta: the thetas, if they are given."""
+        if theta is not None:
+            T = len(thetas_in(theta, self.names, "the prior"))
+            if budget < T:
+                raise ValueError(f"budget is {budget}, but theta= holds {T} thetas: pass budget={T} or more.")
+            return T, budget // T
+        quantity = self._quantity(None)
+        wanted = Wanted.at(self.prior.transport(sobol(8, self.p, generator(0))), self.family)
+        return policy_for(quantity, wanted, [0], Goal.of()).split(budget)
 
     def solve(
         self,
@@ -469,12 +492,16 @@ class Problem(Immutable):
             raise ValueError("budget has a limit of the cost, but cost is None: pass a function of theta and x.")
         if start is not None:
             self._require_own(start)
-        quantity = Quantity(
-            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start, self.names
-        )
+        quantity = self._quantity(start)
         sources = self._sources({COST: cost} if callable(cost) else {})
         path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
         return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources, wait=wait)
+
+    def _quantity(self, start: Samples | None) -> Quantity:
+        """What an adaptive run estimates."""
+        return Quantity(
+            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start, self.names
+        )
 
     def _sources(self, others: Mapping[str, Any] | None = None) -> Sources:
         """The functions and the version that a run depends on, besides its settings."""

@@ -277,7 +277,7 @@ class ValueAtRisk(_Tail):
     Examples
     --------
     >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), budget=12, rng=0)
+    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), budget=24, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True

@@ -54,6 +54,10 @@ class Policy(ABC):
         return None
 
     @abstractmethod
+    def split(self, budget: int) -> tuple[int, int]:
+        """The numbers T of thetas and N of points at each that suit a fixed design of at most `budget` runs."""
+
+    @abstractmethod
     def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
         """The next n runs, which follow the measures, whatever f is: they cost nothing to choose."""
 
@@ -140,6 +144,9 @@ class OneProcess(Policy):
     def kernels(self, fit: Fit) -> Kernels:
         assert isinstance(fit, MOBQFit)
         return fit.groups
+
+    def split(self, budget: int) -> tuple[int, int]:
+        return budget, 1  # every point serves every theta, so that points of the same theta are a waste
 
     def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
         quantity, p = self._quantity, self._quantity.prior.dim
@@ -301,6 +308,17 @@ class TwoStages(Policy):
         for theta, missing in thetas:
             chosen += self._next_points(theta, known + chosen, min(missing, n - len(chosen)))
         return chosen
+
+    def split(self, budget: int) -> tuple[int, int]:
+        """At least as many points at each of the first thetas as a theta needs; the square root of what is left."""
+        T = max(len(self._thetas), int(np.sqrt(budget * len(self._thetas) / self._batch)))
+        T = min(T, budget // self._batch)
+        if len(self._thetas) > T:
+            raise ValueError(
+                f"budget is {budget} runs, but {len(self._thetas)} thetas with {self._batch} points each need "
+                f"{self.first}: pass budget={self.first} or more, or T= and N=."
+            )
+        return T, budget // T
 
     def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
         chosen = known.take(slice(0, 0))
