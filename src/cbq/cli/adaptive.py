@@ -40,7 +40,7 @@ class Solving(options.Running, options.Showing):
         shown="an eighth of the runs so far; with --workers, as they become free",
     )
     overhead: float | None = options.setting(
-        "Choose runs for at most this many times the time of f, beyond 10 s; inf for no limit.",
+        "Choose runs for a mean in at most this many times the time of f, beyond 10 s; inf for no limit.",
         metavar="NUMBER",
         shown="1",
     )

@@ -379,8 +379,9 @@ class Problem(Immutable):
         """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
 
         With several workers, a run that ends triggers the next choice, so that the runs depend on which of them end
-        first; `cbq.Samples.from_checkpoint` reads what they were. With `batch`, and without workers, the runs depend
-        on f, on the seed and on the size of the batches alone, not on interruptions.
+        first; `cbq.Samples.from_checkpoint` reads what they were. With `batch`, and without workers where
+        `overhead` sets no limit that is near, the runs depend on f, on the seed and on the size of the batches alone,
+        not on interruptions.
 
         Parameters
         ----------
@@ -409,7 +410,7 @@ class Problem(Immutable):
             "measured": predicted from the seconds of runs nearby, which makes the choice of runs irreproducible. By
             default, all runs cost the same.
         overhead : the largest time for choosing runs, in units of the time of f, beyond 10 s. Where it would take
-            longer, more runs are chosen together; None: no limit.
+            longer, more runs are chosen together; None: no limit. There is none for goals other than the mean, either.
         deadline : seconds from now, after which no run should end: runs that would take longer are not begun.
 
         Examples

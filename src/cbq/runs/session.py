@@ -384,7 +384,12 @@ class Session:
         return sorted(overdue, key=lambda t: self._asked_at[t])
 
     def keep_pace(self, limit: Overhead) -> None:
-        """Let batches be larger from now on where the own time would exceed this limit."""
+        """Let batches be larger from now on where the own time would exceed this limit, if means are wanted.
+
+        A few runs decide all other goals, which Sobol points would hardly serve.
+        """
+        if not self.goal.of_mean_only:
+            return
         self._limit = limit
         runs, made = self._n_values, len(self._seconds)
         until = self.n_told + self.affordable(1) + len(self._quantity.started)
