@@ -229,11 +229,9 @@ class Emulator:
     def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
         few, C = min(few, len(x)), len(self.fit._outputs)
-        drawn = rng.integers(3, size=size), rng.standard_normal((size, few, C)) @ symmetric_root(self.fit.correlation)
+        factors = np.sqrt(self.scales2)[rng.integers(len(self.scales2), size=size)]
+        normal = rng.standard_normal((size, few, C)) @ symmetric_root(self.fit.correlation)
         same = self._same(theta, x)
-        total = np.sum(
-            self._known(x[:few], same[:few], joint=False)[0].scales2, axis=1
-        )  # components differ by a factor
         first = self.correlated(x[:few], same[:few])
         axes = [whitening(each.with_all(each)) for each in first]
         unit, mean = self.marginals(x, theta)
@@ -242,8 +240,7 @@ class Emulator:
             for c, each in enumerate(self.correlated(x[rows], same[rows])):
                 B[c, rows] = each.with_all(first[c]) @ axes[c]
         left = np.maximum(unit - np.sum(B**2, axis=2).T, 0.0)
-        factors = np.sqrt(total / max(total[1], np.finfo(float).tiny))[drawn[0]]
-        moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, drawn[1])
+        moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, normal)
         return Paths(mean + moves, left, factors**2)
 
     @staticmethod

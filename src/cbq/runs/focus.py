@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri
@@ -81,8 +81,10 @@ class Focus:
         for m in range(len(self.points)):
             known = self.outcome.known(m)[self.c]
             std.append(known.std)
-            slope = np.abs(self.estimand.slopes(known))
-            share.append(slope * std[-1] / max(float(np.sum(slope * std[-1])), tiny))
+            # Any scale of the errors may be the right one: with the largest, more points may be on the other side.
+            wider = (replace(known, std=scale * known.std) for scale in np.sqrt(self.outcome.fit.emulator.scales2))
+            left = np.mean([np.abs(self.estimand.slopes(each)) * each.std for each in wider], axis=0)
+            share.append(left / max(float(np.sum(left)), tiny))
         mass = np.concatenate(share)
         if not np.sum(mass) > 0:  # nothing is open: everything may be wrong
             mass = np.concatenate([weights for _, weights, _ in self.points])
