@@ -408,7 +408,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "__mul__.other": lambda: kernels.RBF(2.0),
     "__radd__.other": lambda: 0,
     "__rmul__.other": lambda: 2.0,
-    "Comparison.other": lambda: cbq.compare(samples(), cbq.LSMC()),
+    "Comparison.other": lambda: cbq.compare(samples(), cbq.LSMC(), levels=[0.5, 0.9]),
     "outputs": lambda: psa_table()["outputs"],
     "icers.outputs": effects_and_costs,
     "ce_plane.outputs": effects_and_costs,
@@ -567,7 +567,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "MOBQFit": lambda: cbq.MOBQ().fit(shared()),
     "MonteCarloFit": lambda: cbq.MonteCarlo().fit(samples()),
     "LeaveOneOut": lambda: cbq.CBQ().fit(samples()).leave_one_out(),
-    "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
+    "Comparison": lambda: cbq.compare(samples(), cbq.LSMC(), levels=[0.5, 0.9]),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
     "TailRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
@@ -635,6 +635,7 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
         f"{name}Fit.outcome"
         for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
     ),
+    *(f"{name}Fit.noise" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
     "MonteCarloFit.gradient",  # it has no answers around the observed thetas
     "Session.fit",  # it has too few runs
     "Session.answer",

@@ -80,7 +80,7 @@ def test_a_run_without_time_of_its_own_is_finished_by_points_of_the_measures(mea
         while session.n_told < 80:
             session._spent = Spent(1e9, ((16, 1e9),) * 2) if len(session.rounds) > 1 else session._spent
             session._seconds = dict.fromkeys(range(session.n_told), 0.0)
-            session.keep_pace(Overhead())
+            session._keep_pace(Overhead())
             told(session, min(session.batch_size(1), 80 - session.n_told))
     stored = read_ledger(path)
     assert stored.notes["own"]["share"] == 0

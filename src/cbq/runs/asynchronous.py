@@ -69,7 +69,7 @@ class NextRuns:
     def _choose(self) -> None:
         session, begin = self._session, self._clock()
         if self._overhead is not None:
-            session.keep_pace(self._overhead)
+            session._keep_pace(self._overhead)
         unfinished, together = session.n_asked - session.n_told, self._together()
         lacking = max(self._n_workers() + together - 1, session.missing) - unfinished
         if lacking <= 0:

@@ -383,7 +383,7 @@ class Session:
         overdue = [t for t in self.pending.ids.tolist() if time.time() - self._asked_at[t] > lease]
         return sorted(overdue, key=lambda t: self._asked_at[t])
 
-    def keep_pace(self, limit: Overhead) -> None:
+    def _keep_pace(self, limit: Overhead) -> None:
         """Let batches be larger from now on where the own time would exceed this limit, if means are wanted.
 
         A few runs decide all other goals, which Sobol points would hardly serve.

@@ -123,7 +123,7 @@ class _Run:
     def _ask(self) -> None:
         session = self.session
         if self.batch is None and self.overhead is not None:
-            session.keep_pace(self.overhead)
+            session._keep_pace(self.overhead)
         size = session.batch_size(self.workers.n_workers) if self.batch is None else self.batch
         session.ask(min(size, max(session.affordable(self._n_workers()), session.missing, 1)))
         self.shown.chosen()
