@@ -507,8 +507,8 @@ VALID: dict[str, Callable[[], Any]] = {
 }
 
 ESTIMATORS = (cbq.Auto, cbq.CBQ, cbq.ImportanceSampling, cbq.KLSMC, cbq.LSMC, cbq.MOBQ, cbq.MonteCarlo)
-FITS_BY_THETA = ("ImportanceSamplingFit", "MOBQFit")  # they work for each theta
-PREDICTIONS = ("band", "interval", "plot", "predict", "score", "to_frame")
+FITS_BY_THETA = ("ImportanceSamplingFit", "LatentBQFit", "MOBQFit")  # they work for each theta
+PREDICTIONS = ("band", "gradient", "interval", "plot", "predict", "score", "to_dataset", "to_frame")
 
 # Objects whose public methods are called.
 SUBJECTS: dict[str, Callable[[], Any]] = {
@@ -665,7 +665,7 @@ ALIASES: dict[str, tuple[str, ...]] = {  # other words for an argument
     "outputs": ("output",),  # there are too few
     "values": ("log_lengthscales", "lengthscale"),  # of the method with_log_lengthscales
     **dict.fromkeys(
-        ("family", "measure", "obj", "frozen", "prior", "proposal", "q"), ("scipy distribution",)
+        ("family", "measure", "obj", "frozen", "prior", "prior_or_bounds", "proposal", "q"), ("scipy distribution",)
     ),  # it says which
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 import cbq
 from cbq import kernels, measures
-from cbq.common.checks import did_you_mean, listed
+from cbq.common.checks import did_you_mean, generator, listed
 from cbq.linalg import Jitter, factor
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, StudentT, TruncatedGaussian, Uniform
 from cbq.runs import IntegrandError
@@ -201,6 +201,9 @@ def test_whatever_makes_a_generator_of_numpy_is_taken(make):
     one, other = (PROBLEM.collect(2, 2, rng=make()) for _ in range(2))
     assert one == other
     assert one != PROBLEM.collect(2, 2, rng=0)
+    values = [each.normal() for each in generator(make()).spawn(3)]
+    assert len(set(values)) == 3
+    assert values == [each.normal() for each in generator(make()).spawn(3)]
 
 
 def test_generators_advance_and_seeds_do_not():

@@ -261,7 +261,7 @@ test_what_has_no_slopes_is_refused = refusals(
             "level must lie",
         ),
         "theta": (lambda: cbq.LSMC().fit(power_option().collect(16, 4, rng=0)).gradient([np.nan]), "theta"),
-        "averages": (lambda: averages().gradient([100.0]), "slopes need I at thetas around"),
+        "averages": (lambda: averages().gradient([100.0]), "gradient needs I around"),
         "both": (
             lambda: cbq.LSMC().fit(power_option().collect(16, 4, rng=0)).plot([[100, 1]], gradient=True),
             "omit theta",

@@ -53,7 +53,7 @@ class Counted:
     def is_over(self):
         return self.n_told >= self.goal.budget
 
-    def affordable(self, workers):
+    def _affordable(self, workers):
         return self.goal.budget - self.n_told
 
     def batch_size(self, workers):

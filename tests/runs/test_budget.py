@@ -44,8 +44,8 @@ def test_no_run_begins_that_should_end_after_the_deadline():
         session.tell((asked := session.ask(20)).ids, np.sin(asked.x[:, 0]))
         session._seconds = dict.fromkeys(range(20), 20.0)
         session.deadline = time.time() + 1000.0
-        assert 40 <= session.affordable(1) <= 50
-        assert session.affordable(4) == 80
+        assert 40 <= session._affordable(1) <= 50
+        assert session._affordable(4) == 80
         session.deadline = time.time() + 10.0
         assert session.is_over
     assert curve().solve(budget=5000, deadline=1e-3, rng=0, progress=False).n_runs == 16

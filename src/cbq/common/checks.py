@@ -174,13 +174,21 @@ def are_numbers(value: Any, least: float = 0.0) -> bool:
     return isinstance(value, tuple) and bool(value) and all(is_number(item, least) for item in value)
 
 
+class _OfRandomState(np.random.Generator):
+    """The numbers of a RandomState, as NumPy 2.2 has them, in a generator that can spawn others."""
+
+    def spawn(self, n_children: int) -> list[np.random.Generator]:
+        seeds = np.random.SeedSequence(self.integers(2**32, size=ENTROPY_WORDS).tolist())
+        return [np.random.default_rng(each) for each in seeds.spawn(n_children)]
+
+
 def generator(rng: RNGLike) -> np.random.Generator:
     """A Generator, from anything that `numpy.random.default_rng` takes but None, so that results are reproducible.
 
     Equal seeds make equal generators; generators, bit generators and a RandomState are used themselves, and advance.
     """
     if isinstance(rng, np.random.RandomState):
-        return np.random.Generator(rng._bit_generator)  # as NumPy 2.2 does
+        return _OfRandomState(rng._bit_generator)
     if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence) or _is_seed(rng):
         return np.random.default_rng(rng)
     raise TypeError(

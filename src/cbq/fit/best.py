@@ -22,6 +22,7 @@ from cbq.common import (
     Integers,
     RNGLike,
     between_0_and_1,
+    called,
     count,
     finite,
     flag,
@@ -251,7 +252,7 @@ def _gathered(
     """
     low, high = ends
     p, kept = len(low), spread // 2
-    everywhere = sobol(spread, p, rng)
+    everywhere = sobol(spread, p, *rng.spawn(1))
     # A part of the candidates lies on the faces of the box, where optima often are.
     unit = np.clip(1.2 * everywhere - 0.1, 0.0, 1.0)
     candidates, means, uppers, sure = np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0)
@@ -283,8 +284,8 @@ def _of(values: Any, c: int) -> Array:
     return array if array.ndim == 1 else array[:, c]
 
 
-def _output(fit: Fit, output: int | str | None) -> int:
-    """The index of the output to choose by."""
+def _output(fit: Fit, output: int | str | None, name: str = "output") -> int:
+    """The index of the output to choose by. name : of the argument, in errors."""
     names = fit.names.f
     if isinstance(output, str) and output in names:
         return names.index(output)
@@ -292,7 +293,7 @@ def _output(fit: Fit, output: int | str | None) -> int:
         return 0
     if isinstance(output, str) or not is_whole(output, 0, (fit.C or 1) - 1):
         raise ValueError(
-            f"output must be one of {', '.join(map(repr, names))}, or its index, but it is {shown(output)}."
+            f"{name} must be one of {', '.join(map(repr, names))}, or its index, but it is {shown(output)}."
         )
     return int(output)
 
@@ -309,7 +310,7 @@ def _ends(fit: Fit, prior_or_bounds: Any) -> Array:
             f"prior_or_bounds must be a measure of theta or the ends (p, 2) of a box, but it is "
             f"{shown(prior_or_bounds)}."
         )
-    return prior_range(theta_prior(prior_or_bounds, fit.p))
+    return prior_range(theta_prior(prior_or_bounds, fit.p, "prior_or_bounds"))
 
 
 def _positive_ends(fit: Fit, ends: Array) -> Array:
@@ -350,7 +351,7 @@ class Limits:
     def of(cls, fit: Fit, subject_to: Any) -> Limits:
         """From the argument of `Fit.best`."""
         low, high = np.full(fit.C or 1, -np.inf), np.full(fit.C or 1, np.inf)
-        if subject_to is None or callable(subject_to):
+        if subject_to is None or (callable(subject_to) and not isinstance(subject_to, type)):
             return cls(low, high, (), subject_to)
         if not isinstance(subject_to, Mapping):
             raise TypeError(
@@ -362,7 +363,7 @@ class Limits:
         for key, ends in subject_to.items():
             least, largest = _ends_of(key, ends)
             if isinstance(key, str | int):
-                c = _output(fit, key)
+                c = _output(fit, key, "an output in subject_to")
                 low[c], high[c] = least, largest
             elif getattr(key, "of_outcome", False):
                 key.column(fit.names, fit.C or 1)
@@ -438,7 +439,7 @@ def _ends_of(key: Any, ends: Any) -> tuple[float, float]:
 def _atoms(prior: Any, p: int) -> Array | None:
     """The thetas of a discrete prior, which are all that there are; None for another region."""
     if isinstance(prior, Empirical):
-        measure = theta_prior(prior, p)
+        measure = theta_prior(prior, p, "prior_or_bounds")
         assert isinstance(measure, Empirical)
         return np.asarray(measure.points[measure.weights > 0])
     return None
@@ -446,7 +447,7 @@ def _atoms(prior: Any, p: int) -> Array | None:
 
 def _allowed(subject_to: Callable[[Array], npt.ArrayLike], candidates: Array) -> Booleans:
     """Which candidates a function of the user allows: (M,)."""
-    allowed = np.asarray(subject_to(candidates))
+    allowed = np.asarray(called(subject_to, "subject_to", candidates))
     if allowed.shape != (len(candidates),) or allowed.dtype != bool:
         raise ValueError(
             f"subject_to must return a boolean for each of {len(candidates)} thetas, but it returned an array of shape "

@@ -112,7 +112,7 @@ def _near(fit: Fit, theta: Array, evaluate: Callable[[Array], Answer]) -> tuple[
         try:
             return stencils, evaluate(stencils.theta)
         except Exception:
-            raise ValueError(f"slopes need I at thetas around each of theta, where it is not known: {error}") from error
+            raise ValueError(f"gradient needs I around each of theta, where it is not known: {error}") from error
 
 
 def mean_slopes(fit: Fit, theta: Array) -> Array:

@@ -114,11 +114,11 @@ class Suggestion(ArrayTable):
         return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
 
 
-def theta_prior(prior: Any, p: int) -> Measure:
-    """The argument `prior` as one measure over p coordinates, or raise."""
-    measure = measure_argument(prior, "prior")
+def theta_prior(prior: Any, p: int, name: str = "prior") -> Measure:
+    """An argument as one measure over p coordinates, or raise."""
+    measure = measure_argument(prior, name)
     if measure.dim != p or measure.batch_shape:
-        raise ValueError(f"prior must be one measure of theta, in p = {p} dimensions, but it is {measure!r}.")
+        raise ValueError(f"{name} must be one measure of theta, in p = {p} dimensions, but it is {measure!r}.")
     return measure
 
 

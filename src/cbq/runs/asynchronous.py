@@ -77,7 +77,7 @@ class NextRuns:
         self._shown.choosing()
         # The runs under way are waited for, and their results may change it.
         self._is_over = session.is_over or not self._is_sensible()
-        left = max(session.affordable(self._n_workers()), session.missing, 1) - unfinished
+        left = max(session._affordable(self._n_workers()), session.missing, 1) - unfinished
         n = min(max(lacking, together), left)
         if n > 0 and not self._is_over:
             self._waiting.extend(session.ask(n))

@@ -93,11 +93,13 @@ class Estimand(ABC):
 
     @staticmethod
     def of_record(record: dict[str, Any]) -> Estimand:
-        """From its record."""
+        """From its record, or raise a TypeError."""
         kinds: list[type[Estimand]] = [Estimand]
         for each in kinds:  # which grows
             kinds += each.__subclasses__()
-        (kind,) = (each for each in kinds if each.__name__ == record["kind"])
+        kind = next((each for each in kinds if each.__name__ == record.get("kind")), None)
+        if kind is None:
+            raise TypeError(f"goal must be an estimand, such as cbq.Probability(above=c), but it is {shown(record)}.")
         return kind(**{name: value for name, value in record.items() if name != "kind"})
 
 

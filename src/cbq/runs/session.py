@@ -392,7 +392,7 @@ class Session:
             return
         self._limit = limit
         runs, made = self._n_values, len(self._seconds)
-        until = self.n_told + self.affordable(1) + len(self._quantity.started)
+        until = self.n_told + self._affordable(1) + len(self._quantity.started)
         if self.goal.has_target:
             until = min(until, limit.ahead * runs)
         if made and not self.missing:
@@ -427,7 +427,7 @@ class Session:
         A fit to a few more runs changes little. It is a larger share where fits would take too long.
         """
         done, share = self.n_told + len(self._quantity.started), self._spent.share
-        wanted = -(-done // share) if share else self.affordable(workers)
+        wanted = -(-done // share) if share else self._affordable(workers)
         if not share and self.goal.has_target and self._limit is not None:
             wanted = (self._limit.ahead - 1) * done
         if done < self._policy.first:
@@ -509,7 +509,7 @@ class Session:
         """Whether the goal is reached."""
         return is_reached(self.rounds, self.goal, self._pace.in_a_row)
 
-    def affordable(self, workers: int) -> int:
+    def _affordable(self, workers: int) -> int:
         """The number of further runs, besides those that were told, for which budget and deadline should suffice.
 
         A further run is expected to take as long, and to cost as much, as runs did on average.
@@ -536,7 +536,7 @@ class Session:
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
-        spent = self.affordable(1) < 1
+        spent = self._affordable(1) < 1
         if spent and self.missing:  # failed runs do not count, unless they fill the budget
             spent = len(self._failures) >= self.goal.budget
         return spent or self.reached

@@ -125,7 +125,7 @@ class _Run:
         if self.batch is None and self.overhead is not None:
             session._keep_pace(self.overhead)
         size = session.batch_size(self.workers.n_workers) if self.batch is None else self.batch
-        session.ask(min(size, max(session.affordable(self._n_workers()), session.missing, 1)))
+        session.ask(min(size, max(session._affordable(self._n_workers()), session.missing, 1)))
         self.shown.chosen()
 
     def _make_first_value(self, *, failures: int = 10) -> None:

@@ -239,8 +239,8 @@ def evppi(
         pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
         nodes = {name: given for name, given in {"n": n, "design": design}.items() if given is not None}
         return evppi_of_fit(outputs, inputs, **pay, rng=rng, progress=progress, **nodes)  # type: ignore[arg-type]
-    if n is not None or design is not None:
-        raise TypeError("n and design are for a fit, but outputs is a table of draws: leave them out.")
+    if n is not None or design is not None or progress is not False:
+        raise TypeError("n, design and progress are for a fit, but outputs is a table of draws: leave them out.")
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
     input_table = ColumnTable.of(inputs, "inputs")

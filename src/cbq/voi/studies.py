@@ -362,7 +362,8 @@ class TwoArm(Study):
 
     def __post_init__(self) -> None:
         kinds = ("risk", "odds") if isinstance(self.end_point, BinomialCount) else ("risk",)
-        if not isinstance(self.end_point, BinomialCount | PoissonCount | Survival) or self.ratio not in kinds:
+        known = isinstance(self.ratio, str) and self.ratio in kinds
+        if not isinstance(self.end_point, BinomialCount | PoissonCount | Survival) or not known:
             raise ValueError(
                 f"end_point must be BinomialCount(), PoissonCount(...) or Survival(...), and ratio 'risk', or 'odds' "
                 f"of a BinomialCount, but they are {shown(self.end_point)} and {shown(self.ratio)}."
