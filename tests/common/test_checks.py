@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -204,6 +206,7 @@ def test_whatever_makes_a_generator_of_numpy_is_taken(make):
     values = [each.normal() for each in generator(make()).spawn(3)]
     assert len(set(values)) == 3
     assert values == [each.normal() for each in generator(make()).spawn(3)]
+    assert values == [each.normal() for each in deepcopy(generator(make())).spawn(3)]
 
 
 def test_generators_advance_and_seeds_do_not():

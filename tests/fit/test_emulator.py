@@ -47,6 +47,23 @@ def test_draws_have_the_mean_and_the_covariance(fit):
     assert_allclose(np.sqrt(np.diag(cov)), fit.emulator.predict(x, [1.1], return_std=True)[1], rtol=1e-6)
 
 
+def test_draws_of_outputs_with_kernels_of_their_own_agree_as_their_errors_do():
+    def outputs(x, theta):
+        first = np.sin(3 * x[:, 0]) * x[:, 1]
+        return np.stack([first, first + 0.3 * np.exp(x[:, 1])], axis=1)
+
+    fit = cbq.MOBQ().fit(problem(outputs).collect(8, 8, rng=0))
+    assert len(fit.groups) == 2
+    x, theta = fit.samples.conditional(np.array([[1.0]]))[0].sample(12, np.random.default_rng(1)), np.array([1.0])
+    drawn = fit.emulator.sample(x, theta, size=20_000, rng=2)
+    moved = fit.emulator.paths(x, theta, len(x), 20_000, np.random.default_rng(3)).moved
+    found, expected = (
+        np.array([np.corrcoef(each[:, i, 0], each[:, i, 1])[0, 1] for i in range(len(x))]) for each in (moved, drawn)
+    )
+    assert fit.correlation[0, 1] > 0.3
+    assert_allclose(found, expected, atol=0.05)
+
+
 def test_averages_of_values_are_integrals(fit):
     theta = np.array([1.3])
     x = problem().family(theta).transport(np.random.default_rng(0).random((2**14, 2)))

@@ -43,7 +43,7 @@ def uneven(task):
 class Counted:
     """A session that asks for numbered runs, and records how many were known and pending at each choice."""
 
-    outputs, missing = (), 0
+    outputs, missing, _share = (), 0, 8
 
     def __init__(self, budget):
         self.goal, self.n_asked, self.n_told, self.choices = SimpleNamespace(budget=budget), 0, 0, []

@@ -87,6 +87,7 @@ def test_a_run_without_time_of_its_own_is_finished_by_points_of_the_measures(mea
     assert Counter(first for first, _ in stored.choices)[stored.choices[-1][0]] > 20
     with problem.session(rng=0, budget=80, checkpoint=path) as session:
         assert session._spent.share == 0
+        assert session.batch_size(1) == 10  # this session has no limit: it chooses an eighth of the runs
         assert session.answer().n_runs == 80
 
 

@@ -181,6 +181,9 @@ class _OfRandomState(np.random.Generator):
         seeds = np.random.SeedSequence(self.integers(2**32, size=ENTROPY_WORDS).tolist())
         return [np.random.default_rng(each) for each in seeds.spawn(n_children)]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _OfRandomState, (self.bit_generator,)
+
 
 def generator(rng: RNGLike) -> np.random.Generator:
     """A Generator, from anything that `numpy.random.default_rng` takes but None, so that results are reproducible.

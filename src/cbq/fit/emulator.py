@@ -289,10 +289,11 @@ class Paths:
 
 
 def whitening(cov: Array, least: float = 1e-10) -> Array:
-    """W (m, m) with W'W a pseudo-inverse of cov (m, m), by columns: cov W has orthogonal columns with W'cov W = 1.
+    """W (m, m), symmetric, with W W a pseudo-inverse of cov (m, m).
 
+    It depends on the matrix alone, so that draws of outputs with covariances of their own agree as these do.
     least: eigenvalues below this share of the largest are rounding.
     """
     values, vectors = eigh(cov)
     seen = values > least * max(float(values[-1]), np.finfo(float).tiny)
-    return np.where(seen, vectors / np.sqrt(np.where(seen, values, 1.0)), 0.0)
+    return np.asarray(np.where(seen, vectors / np.sqrt(np.where(seen, values, 1.0)), 0.0) @ vectors.T)

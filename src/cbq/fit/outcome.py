@@ -173,7 +173,8 @@ class MeasureValues:
         """Draws of each output at these points."""
         options, rng, (rows, weights) = self.options, deepcopy(self.rng), self.drawn
         paths = self.emulator.paths(self.x[rows], self.theta, options.few, options.draws, rng)
-        normal = rng.standard_normal((options.draws, len(rows)))
+        root = symmetric_root(self.emulator.fit.correlation)
+        normal = rng.standard_normal((options.draws, len(rows), len(root))) @ root
         weights, found = weights / np.sum(weights), []
         for c, each in enumerate(self.whole):
             left = np.sqrt(np.multiply.outer(paths.factors2, paths.left[:, c]) + self.noise2[c])
@@ -181,7 +182,7 @@ class MeasureValues:
             moved, left = snapped(paths.moved[..., c], left, self.atoms[c], reach)
             exact = self.exact[rows, c]
             moved, left = np.where(np.isnan(exact), moved, exact), np.where(np.isnan(exact), left, 0.0)
-            values = np.clip(moved + left * normal, each.low, each.high)
+            values = np.clip(moved + left * normal[..., c], each.low, each.high)
             found.append(OutcomeDraws(weights, moved, left, values, each.low, each.high))
         return tuple(found)
 

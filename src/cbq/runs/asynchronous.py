@@ -85,7 +85,9 @@ class NextRuns:
             self._shown.chosen()
 
     def _together(self) -> int:
-        """The number of runs that are chosen together."""
+        """The number of runs that are chosen together; Sobol points are one batch, as single ones are not spread."""
+        if not self._session._share:
+            return self._session.batch_size(1)
         if not self._running:
             return 1
         ending = ceil(min(self._choosing * self._n_workers() * self._ended / self._running, self._session.goal.budget))

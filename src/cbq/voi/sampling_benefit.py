@@ -280,7 +280,7 @@ class PlannedStudy:
     def __post_init__(self) -> None:
         sets = self.pars if isinstance(self.pars, list | tuple) else [self.pars]
         names = (name for each in sets for name in (each if isinstance(each, list | tuple) else [each]))
-        if not all(isinstance(name, str | int) for name in names):
+        if not all(isinstance(name, str | int | np.integer) for name in names):
             raise TypeError(f"pars must be the name of an input, or a list of names, but it is {shown(self.pars)}.")
         as_study(self.study)
         whole(self.size, "size", 1)
