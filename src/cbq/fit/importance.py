@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from cbq.common import Array
+from cbq.common import Array, blocks
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Measure
 
@@ -144,10 +144,15 @@ class Proposal:
         each = [-0.5 * squared / s**2 - d * np.log(s) + np.log(self.share / len(self.widths)) for s in self.widths]
         if self.share < 1:
             scaled, centres = solve_lower(self.root, z), solve_lower(self.root, self.centres)
-            apart2 = np.sum(scaled**2, 1)[:, None] - 2 * scaled @ centres.T + np.sum(centres**2, 1)
-            log_root = np.sum(np.log(np.diagonal(self.root)))
+            near = np.empty(len(z))
+            for some in blocks(len(z), 512):  # whose distances to all centres stay in the cache
+                log_kernel = scaled[some] @ centres.T
+                log_kernel -= 0.5 * np.sum(scaled[some] ** 2, axis=1)[:, None]
+                log_kernel -= 0.5 * np.sum(centres**2, axis=1)
+                near[some] = np.sum(np.exp(log_kernel, out=log_kernel), axis=1)
             # Far from all centres the sum is 0: the normal distributions around zero have all of the density.
-            near = np.maximum(np.sum(np.exp(-0.5 * apart2), axis=1), np.finfo(float).tiny)
+            near = np.maximum(near, np.finfo(float).tiny)
+            log_root = np.sum(np.log(np.diagonal(self.root)))
             each.append(np.log(near) - log_root + np.log((1 - self.share) / len(centres)))
         return np.asarray(logsumexp(each, axis=0) - 0.5 * d * np.log(2 * np.pi))
 
