@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq.common import Array, Executor, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
-from cbq.estimators.under import under_other_family, unreached
+from cbq.estimators.multioutput.base import under_other_family, unreached
 from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp import Reach
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
