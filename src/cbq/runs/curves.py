@@ -94,7 +94,7 @@ class Best(CurveEstimand):
     Examples
     --------
     >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=12, rng=0)
+    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=8, rng=0)
     >>> answer.best.theta.shape
     (2,)
     """
