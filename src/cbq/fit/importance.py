@@ -24,6 +24,7 @@ from scipy.special import logsumexp, ndtri
 from cbq.common import Array, blocks
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Measure
+from cbq.measures.points import sobol
 
 WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of blocks of equal size
 Relevance = Callable[
@@ -124,11 +125,8 @@ class Proposal:
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Points (n, d), from a Sobol sequence whose first coordinate chooses the component."""
-        from scipy.stats.qmc import Sobol  # slow to import
-
-        d = self.root.shape[0]
-        u = Sobol(d + 1, rng=rng).random_base2((n - 1).bit_length())[:n]
-        normal = ndtri(np.clip(u[:, 1:], 2.0**-33, 1 - 2.0**-33))
+        u = sobol(n, len(self.root) + 1, rng)
+        normal = ndtri(u[:, 1:])
         around = u[:, 0] < self.share
         width = np.asarray(self.widths)[
             np.minimum(u[:, 0] / self.share * len(self.widths), len(self.widths) - 1).astype(int)

@@ -19,6 +19,7 @@ from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import RBF, Kernel
 from cbq.linalg import Jitter
 from cbq.measures import Empirical
+from cbq.measures.points import sobol
 from cbq.samples import Samples
 
 
@@ -235,11 +236,7 @@ class LatentBQFit(Fit):
         return tuple(each for each in super()._findings_about(samples) if not (varies and each.kind == "equal values"))
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        from scipy.stats.qmc import Sobol  # slow to import
-
-        bits = max(int(self.size) - 1, 1).bit_length()
-        u = Sobol(self.samples.d, rng=self.seed).random_base2(bits)[: self.size]
-        u, M = np.clip(u, 2.0**-33, 1 - 2.0**-33), len(theta)
+        u, M = sobol(self.size, self.samples.d, np.random.default_rng(self.seed)), len(theta)
         C, k = self.C or 1, self._each
         locations = np.empty((C, k, -(-self.draws // k), M))
         for m, measure in enumerate(self.samples.conditional(theta)):
