@@ -184,7 +184,7 @@ def dense_expectation(fn: Callable[[np.ndarray], np.ndarray], measure: Measure, 
         centre = np.clip(measure.inverse_transport(inside, base="normal").item(), -8.6, 8.6)
         steps = 2.0 ** np.arange(-26, -2)
         v = np.unique(np.clip(np.concatenate([v, [centre], centre + steps, centre - steps]), -8.6, 8.6))
-    nodes, weights = np.polynomial.legendre.leggauss(20)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
     half = 0.5 * np.diff(v)[:, None]
     v = (0.5 * (v[1:] + v[:-1])[:, None] + half * nodes).ravel()
     mass = (half * weights).ravel() * np.exp(-0.5 * v * v) / np.sqrt(2 * np.pi)

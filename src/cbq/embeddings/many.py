@@ -27,6 +27,7 @@ from cbq.measures import Measure
 from cbq.measures.base import remembered, stack
 
 MAX_CROSS_SIZE = 2**23  # numbers in memory at a time, for covariances of all pairs of measures
+CROSS_ROWS = 64  # of the matrix of all pairs at a time, since only half of it is computed
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
 MAX_SPLITS = 2000  # of the panels of a line
@@ -111,9 +112,13 @@ class _Batch:
         if not self.measure.batch_shape:
             return self.embedding.variance
         (M,) = self.measure.batch_shape
-        step = max(1, MAX_CROSS_SIZE // (M * self.measure.dim**2))
-        parts = [self.measure[i : i + step, None] for i in range(0, M, step)]
-        return np.concatenate([embed(self.kernel, part).cross(self.measure[None, :]) for part in parts])
+        step = max(1, min(MAX_CROSS_SIZE // (M * self.measure.dim**2), CROSS_ROWS))
+        out = np.empty((M, M))
+        for i in range(0, M, step):
+            rows = slice(i, i + step)
+            out[rows, i:] = embed(self.kernel, self.measure[rows, None]).cross(self.measure[None, i:])
+            out[i:, rows] = out[rows, i:].T  # each pair is computed once
+        return out
 
 
 class _OneByOne:

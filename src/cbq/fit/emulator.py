@@ -240,7 +240,7 @@ class Emulator:
             for c, each in enumerate(self.correlated(x[rows], same[rows])):
                 B[c, rows] = each.with_all(first[c]) @ axes[c]
         left = np.maximum(unit - np.sum(B**2, axis=2).T, 0.0)
-        moves = factors[:, None, None] * np.einsum("cnj,sjc->snc", B, normal)
+        moves = factors[:, None, None] * np.moveaxis(np.moveaxis(normal, 2, 0) @ np.moveaxis(B, 1, 2), 0, 2)
         return Paths(mean + moves, left, factors**2)
 
     @staticmethod

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from cbq.common import Array
+from cbq.common import Array, blocks
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Measure
+from cbq.measures.points import sobol
 
 WeightedPoints = tuple[Array, Array, list[slice]]  # points (n, d), weights (n,), and the rows of blocks of equal size
 Relevance = Callable[
@@ -124,11 +125,8 @@ class Proposal:
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Points (n, d), from a Sobol sequence whose first coordinate chooses the component."""
-        from scipy.stats.qmc import Sobol  # slow to import
-
-        d = self.root.shape[0]
-        u = Sobol(d + 1, rng=rng).random_base2((n - 1).bit_length())[:n]
-        normal = ndtri(np.clip(u[:, 1:], 2.0**-33, 1 - 2.0**-33))
+        u = sobol(n, len(self.root) + 1, rng)
+        normal = ndtri(u[:, 1:])
         around = u[:, 0] < self.share
         width = np.asarray(self.widths)[
             np.minimum(u[:, 0] / self.share * len(self.widths), len(self.widths) - 1).astype(int)
@@ -144,10 +142,15 @@ class Proposal:
         each = [-0.5 * squared / s**2 - d * np.log(s) + np.log(self.share / len(self.widths)) for s in self.widths]
         if self.share < 1:
             scaled, centres = solve_lower(self.root, z), solve_lower(self.root, self.centres)
-            apart2 = np.sum(scaled**2, 1)[:, None] - 2 * scaled @ centres.T + np.sum(centres**2, 1)
-            log_root = np.sum(np.log(np.diagonal(self.root)))
+            near = np.empty(len(z))
+            for some in blocks(len(z), 512):  # whose distances to all centres stay in the cache
+                log_kernel = scaled[some] @ centres.T
+                log_kernel -= 0.5 * np.sum(scaled[some] ** 2, axis=1)[:, None]
+                log_kernel -= 0.5 * np.sum(centres**2, axis=1)
+                near[some] = np.sum(np.exp(log_kernel, out=log_kernel), axis=1)
             # Far from all centres the sum is 0: the normal distributions around zero have all of the density.
-            near = np.maximum(np.sum(np.exp(-0.5 * apart2), axis=1), np.finfo(float).tiny)
+            near = np.maximum(near, np.finfo(float).tiny)
+            log_root = np.sum(np.log(np.diagonal(self.root)))
             each.append(np.log(near) - log_root + np.log((1 - self.share) / len(centres)))
         return np.asarray(logsumexp(each, axis=0) - 0.5 * d * np.log(2 * np.pi))
 

@@ -50,6 +50,7 @@ from cbq.fit.importance import WeightedPoints
 from cbq.fit.mixtures import Marginals, OutcomeDraws, snapped
 from cbq.linalg.lapack import symmetric_root
 from cbq.measures import Empirical, Measure
+from cbq.measures.points import sobol
 from cbq.plotting import Drawn, Figure
 from cbq.report import ArrayTable, Page
 from cbq.samples import by_theta
@@ -537,12 +538,7 @@ class Outcome(ArrayTable, Drawn):
 
 def sobol_blocks(d: int, size: int, number: int, rng: np.random.Generator) -> Array:
     """At least `size` points (n, d) of one Sobol sequence in the unit cube, in `number` blocks of equal size."""
-    from scipy.stats.qmc import Sobol  # slow to import
-
-    n = number * -(-size // number)
-    u = Sobol(d, rng=rng).random_base2((n - 1).bit_length())[:n]
-    least = 2.0**-33  # half of the resolution of the sequence: quantiles of 0 and 1 may be infinite
-    return np.asarray(np.clip(u, least, 1 - least))
+    return sobol(number * -(-size // number), d, rng)
 
 
 def points_of(measure: Measure, u: Array, number: int) -> WeightedPoints:

@@ -132,7 +132,7 @@ class IntegralPosterior:
         """Joint normal draws (size, M, C), from covariances (C, M, M)."""
         roots = np.stack([symmetric_root(cov) for cov in self.spread])
         normal = rng.standard_normal((size, *self.spread.shape[:2]))
-        return np.asarray(self.mean + np.einsum("cij,scj->sic", roots, normal))
+        return np.asarray(self.mean + np.moveaxis(np.moveaxis(normal, 1, 0) @ np.moveaxis(roots, 1, 2), 0, 2))
 
 
 class ExactGP:

@@ -119,7 +119,7 @@ class AdaptiveAnswer:
 
         Examples
         --------
-        >>> answer = cbq.problems.get("linear", dim=2).solve(goal=cbq.Best(maximize=False), budget=12, rng=0)
+        >>> answer = cbq.problems.get("linear", dim=2).solve(goal=cbq.Best(maximize=False), budget=8, rng=0)
         >>> answer.best.theta.shape
         (2,)
         """
@@ -140,7 +140,7 @@ class AdaptiveAnswer:
 
         Examples
         --------
-        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Probability(above=5.0), budget=24, rng=0)
+        >>> answer = cbq.problems.get("butterfly").solve(goal=cbq.Probability(above=5.0), budget=10, rng=0)
         >>> probability, low, high = answer.estimate([90.0, 110.0])
         >>> bool(np.all((low <= probability) & (probability <= high)))
         True

@@ -94,7 +94,7 @@ class Best(CurveEstimand):
     Examples
     --------
     >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=12, rng=0)
+    >>> answer = problem.solve(goal=cbq.Best(tolerance=0.1), budget=8, rng=0)
     >>> answer.best.theta.shape
     (2,)
     """
@@ -276,8 +276,8 @@ class ValueAtRisk(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.99), budget=24, rng=0)
+    >>> problem = cbq.problems.get("butterfly")
+    >>> answer = problem.solve(goal=cbq.ValueAtRisk(0.9), budget=8, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -303,8 +303,8 @@ class ExpectedShortfall(_Tail):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.99), budget=12, rng=0)
+    >>> problem = cbq.problems.get("butterfly")
+    >>> answer = problem.solve(goal=cbq.ExpectedShortfall(0.9), budget=8, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True
@@ -332,8 +332,8 @@ class ExpectedLoss(Risk):
 
     Examples
     --------
-    >>> problem = cbq.problems.get("linear", dim=2)
-    >>> answer = problem.solve(goal=cbq.ExpectedLoss(), budget=12, rng=0)
+    >>> problem = cbq.problems.get("butterfly")
+    >>> answer = problem.solve(goal=cbq.ExpectedLoss(threshold=3.0), budget=8, rng=0)
     >>> estimate, low, high = answer.estimate()
     >>> low < estimate < high
     True

@@ -235,7 +235,7 @@ class Quantile(AtThreshold):
     Examples
     --------
     >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.Quantile(0.95), rtol=0.1, budget=60, rng=0)
+    >>> answer = problem.solve(goal=cbq.Quantile(0.95), budget=10, rng=0)
     >>> answer.estimate([90.0, 110.0], level=None).shape
     (2,)
     """
@@ -269,7 +269,7 @@ class Std(Pointwise):
     Examples
     --------
     >>> problem = cbq.problems.get("butterfly")
-    >>> answer = problem.solve(goal=cbq.Std(), relative=0.05, budget=60, rng=0)
+    >>> answer = problem.solve(goal=cbq.Std(), budget=12, rng=0)
     >>> answer.estimate([90.0, 110.0], level=None).shape
     (2,)
     """

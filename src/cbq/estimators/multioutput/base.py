@@ -1,4 +1,7 @@
-"""What the fits of multi-output Bayesian quadrature share: one process on the values of all thetas, and its answers."""
+"""What the fits of multi-output Bayesian quadrature share: one process on the values of all thetas, and its answers.
+
+The process can be integrated under another family of measures; `unreached` is how much of it no run reaches.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -25,7 +28,9 @@ from cbq.fit import (
     heading,
     on_one_line,
     per_output,
+    points_of,
     saving_lines,
+    sobol_blocks,
     tails,
     unlearnt_over_theta,
 )
@@ -39,6 +44,7 @@ from cbq.gp import (
     PointsGP,
     PooledGP,
     PooledPoints,
+    Reach,
 )
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -48,6 +54,10 @@ from cbq.samples import Samples
 
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
 SOME_THETAS = 20  # of the observed ones, over which scales are averaged
+UNREACHED_POINTS = 256  # of a measure: shares beyond the reach of the runs are then known to about 2%
+REACH_THETAS = 12  # of the observed ones, at which these shares are compared
+MUCH_MORE = 0.1  # of the mass than under the family of the samples, from which on a fit warns
+AnyFit = TypeVar("AnyFit", bound=Fit)
 # The points and the processes of each group, where the estimator has made them.
 Made = tuple[PooledPoints, Sequence[Sequence[PointsGP]]]
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
@@ -384,3 +394,28 @@ def _described(chosen: KernelChoice, n: int, how: str, moved: float, samples: Sa
         f"  Leaving out points and thetas moves the estimate {moved:.2g} times as much as predicted; intervals are "
         f"scaled to match.",
     ]
+
+
+def unreached(samples: Samples, reaches: Sequence[Reach], theta: Array) -> Array:
+    """The share (M,) of the measures at thetas (M, p) that the runs do not reach, by the process that misses most."""
+    found, u = np.zeros(len(theta)), sobol_blocks(samples.d, UNREACHED_POINTS, 1, np.random.default_rng(0))
+    for m, measure in enumerate(samples.conditional(theta)):
+        x, weights, _ = points_of(measure, u, 1)
+        inputs = np.column_stack([x, np.tile(theta[m], (len(x), 1))]) if samples.depends_on_theta else x
+        found[m] = max(float(weights @ reach.misses(inputs)) for reach in reaches)
+    return found
+
+
+def under_other_family(new: AnyFit, old: Fit) -> AnyFit:
+    """The new fit, with a finding where the runs miss much more of its measures than of the measures of the old one."""
+    theta = old.theta[evenly(len(old.theta), REACH_THETAS)]
+    after, before = new._unreached(theta), old._unreached(theta)
+    worst, findings = int(np.argmax(after - before)), [each for each in old.about_samples if each.kind != "reach"]
+    if after[worst] - before[worst] > MUCH_MORE:
+        text = (
+            f"under this family, {np.mean(after):.0%} of the mass is where the runs do not reach, and "
+            f"{after[worst]:.0%} at {old.names.at('theta', theta[worst])}; under the family of the samples it is "
+            f"{np.mean(before):.0%}. There, f is less certain than at 95% of the runs, each predicted from all others."
+        )
+        findings.append(Finding("reach", text))
+    return new._replaced(about_samples=tuple(findings), _has_other_family=True)

@@ -12,10 +12,17 @@ import numpy as np
 
 from cbq.common import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
-from cbq.estimators.multioutput.base import IN_ONE_THREAD, Made, OutputGroup, Part, PooledFit
+from cbq.estimators.multioutput.base import (
+    IN_ONE_THREAD,
+    Made,
+    OutputGroup,
+    Part,
+    PooledFit,
+    under_other_family,
+    unreached,
+)
 from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
-from cbq.estimators.under import under_other_family, unreached
 from cbq.fit import N_WANTED, CorrelatedValues, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
 from cbq.fit.noise import near
 from cbq.gp import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq.common import Array, Executor, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
-from cbq.estimators.under import under_other_family, unreached
+from cbq.estimators.multioutput.base import under_other_family, unreached
 from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp import Reach
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
@@ -19,6 +19,7 @@ from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import RBF, Kernel
 from cbq.linalg import Jitter
 from cbq.measures import Empirical
+from cbq.measures.points import sobol
 from cbq.samples import Samples
 
 
@@ -235,11 +236,7 @@ class LatentBQFit(Fit):
         return tuple(each for each in super()._findings_about(samples) if not (varies and each.kind == "equal values"))
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        from scipy.stats.qmc import Sobol  # slow to import
-
-        bits = max(int(self.size) - 1, 1).bit_length()
-        u = Sobol(self.samples.d, rng=self.seed).random_base2(bits)[: self.size]
-        u, M = np.clip(u, 2.0**-33, 1 - 2.0**-33), len(theta)
+        u, M = sobol(self.size, self.samples.d, np.random.default_rng(self.seed)), len(theta)
         C, k = self.C or 1, self._each
         locations = np.empty((C, k, -(-self.draws // k), M))
         for m, measure in enumerate(self.samples.conditional(theta)):
