@@ -31,8 +31,8 @@ from cbq.runs.integrand import Evaluator
 from cbq.runs.overhead import SHARES, Overhead, Spent
 from cbq.runs.policies import Kernels, MeasuredCost, policy_for
 from cbq.runs.quantity import Quantity
-from cbq.runs.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
-from cbq.runs.trial import Evaluates, repeated
+from cbq.runs.resuming import OnChange, Sources, forget_restless, require_same_f
+from cbq.runs.trial import StoredPoints
 from cbq.samples import Cost, Names, Runs, Samples, check_magnitude, measures_at
 
 GOAL_NOTE, SECONDS_NOTE, SPENT_NOTE = "goal", "seconds", "own"  # names of the goal and the times in a checkpoint
@@ -201,37 +201,31 @@ class Session:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
 
-    def _resume(
-        self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None
-    ) -> None:
+    def _resume(self, on_change: OnChange, evaluator: Evaluator | None = None) -> StoredPoints:
         """Resume from the results in the checkpoint, or raise a CheckpointError if f has changed since.
 
-        workers, evaluator: to call f; None if it is evaluated elsewhere.
+        evaluator: calls f, here or in workers; None if f is evaluated elsewhere. Returns the runs to make again.
         """
+        evaluations = Evaluations([x[None] for x in self._runs.x])
+        evaluations.allocate(self._outputs or ())
+        for t, value in self._values.items():
+            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
+        stored = StoredPoints(self._ledger, self._runs.theta, evaluations)
         if self._ledger is None:
-            return
+            return stored
         if self._values:
-            again = None if workers is None or evaluator is None else self._repeated(workers, evaluator)
-            require_same_f(self._ledger, self._sources, on_change, again)
+            repeats = evaluator is not None and evaluator.repeats(stochastic=self._quantity.stochastic)
+            require_same_f(self._ledger, self._sources, on_change, stored.choose if repeats else None)
         elif self._ledger.sources != self._sources.record:
             self._ledger.write_sources(self._sources.record)
-        self._calls_f = workers is not None
+        self._calls_f = evaluator is not None
         self.note(GOAL_NOTE, self.goal.record)
+        return stored
 
     def _warn_if_changed(self) -> None:
         """Warn if f has changed since the results in the checkpoint; the checkpoint stays as it is."""
         if self._ledger is not None and self._values:
             require_same_f(self._ledger, self._sources, "reuse", None, keep=False)
-
-    def _repeated(self, workers: Evaluates, evaluator: Evaluator) -> Evaluate | None:
-        """A function that repeats runs, each as a theta with one point."""
-        assert self._ledger is not None
-        evaluations = Evaluations([x[None] for x in self._runs.x])
-        evaluations.allocate(self._outputs or ())
-        for t, value in self._values.items():
-            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
-        random = self._quantity.stochastic
-        return repeated(workers, evaluator, self._runs.theta, evaluations, self._ledger.path, stochastic=random)
 
     def note(self, name: str, record: Any) -> None:
         """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
