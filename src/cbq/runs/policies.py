@@ -422,30 +422,6 @@ def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
     return (runs.theta[furthest], runs.x[end]) if apart2[furthest] > 0 else None
 
 
-def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
-    """A sentence on different values of f at the same x and different thetas; None if there are none, or f is random.
-
-    tolerance: share of the range of values by which simulators in single precision may differ. Smaller differences are
-    the finding "noise".
-    """
-    if samples.stochastic:
-        return None
-    f, theta, x = samples.table, samples.theta[samples.owners], samples.all_points
-    rows, group = equal_rows(x)
-    apart = np.max(np.abs(f - f[rows][group]) / np.maximum(np.ptp(f, axis=0), np.finfo(float).tiny), axis=1)
-    apart[np.all(theta == theta[rows][group], axis=1)] = 0.0
-    j = int(np.argmax(apart))
-    if apart[j] <= tolerance:
-        return None
-    i, names = int(rows[group[j]]), samples.names
-    one, other = (f"{_value(f[row])} at {names.at('theta', theta[row])}" for row in (i, j))
-    return f"at {names.at('x', x[j])}, f is {one} and {other}"
-
-
-def _value(f: Array) -> str:
-    return f"{f[0]:.6g}" if len(f) == 1 else str(f)
-
-
 class MeasuredCost:
     """The geometric mean of the seconds (n,) of the nearest runs, in theta and x, each in units of its spread.
 

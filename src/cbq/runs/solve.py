@@ -11,12 +11,12 @@ import numpy as np
 
 from cbq.checkpoint import BatchResult
 from cbq.common import Course, WorkerError, course, short
+from cbq.fit import dependence_on_theta
 from cbq.runs.answer import AdaptiveAnswer, course_of, foreseen_runs, worst_quantity
 from cbq.runs.asynchronous import NextRuns, Watch
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.runs.overhead import Overhead
-from cbq.runs.policies import dependence_on_theta
 from cbq.runs.scheduling import Scheduler, ThisProcess
 from cbq.runs.session import Session
 from cbq.runs.trial import StoredPoints
