@@ -58,6 +58,28 @@ def test_a_smaller_batch_needs_a_margin():
     assert spent(each, share=6).share_for(limit, 20, 1000, 0.0) == 6
 
 
+def test_sobol_points_are_no_measure_of_the_time_of_a_choice():
+    plain = spent(3.0, share=0).after(400, 0.0).after(700, 0.0)
+    assert plain.rounds == spent(3.0).rounds
+    assert plain.share_for(Overhead(), 700, 1000, 0.0) == 0
+
+
+def test_a_round_makes_one_fit(monkeypatch):
+    """The choice takes the fit of the round, which has the same kernels."""
+    made = []
+    original = cbq.MOBQ._with_kernels
+    monkeypatch.setattr(cbq.MOBQ, "_with_kernels", lambda self, *args: made.append(1) or original(self, *args))
+    with curve(None).session(rng=0, budget=60) as session:
+        told(session, 20)
+        assert not session.is_over
+        told(session, 4)
+        told(session, 4)
+        assert not made
+        session.ask(1)
+        session.ask(1)
+    assert len(made) == 0
+
+
 def curve(integrand=lambda x, theta: np.sin(x[:, 0]) + theta[0] * x[:, 0] ** 2):
     return cbq.Problem(integrand, lambda theta: Gaussian(theta, 1.0), Uniform(0.0, 1.0))
 

@@ -59,8 +59,9 @@ class Spent:
         return {"seconds": self.seconds, "rounds": [list(each) for each in self.rounds], "share": self.share}
 
     def after(self, runs: int, seconds: float, *, kept: int = 3) -> Spent:
-        """With a further round."""
-        return Spent(self.seconds + seconds, (*self.rounds, (runs, seconds))[-kept:], self.share)
+        """With a further round. Sobol points need no choice, and are no measure of rounds that do."""
+        rounds = (*self.rounds, (runs, seconds))[-kept:] if self.share else self.rounds
+        return Spent(self.seconds + seconds, rounds, self.share)
 
     def share_for(self, limit: Overhead, runs: int, until: int, per_run: float) -> int:
         """The share of the next batches after `runs` runs, which are at most `until` in the end.

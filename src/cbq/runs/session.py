@@ -581,12 +581,16 @@ class Session:
         """
         if self._n_values < self._policy.first:
             return None
-        chosen = final or self._is_round or self._kernels is None
-        key = len(self._values), len(self._failures), chosen
+        now, at_round = (
+            (len(self._values), len(self._failures)),
+            self._rounds and self._rounds[-1].runs == self._n_values,
+        )
+        chosen = final or self._is_round or self._kernels is None or (at_round and (*now, True) in self._estimated)
+        key = *now, chosen
         if key not in self._estimated:
             samples = self.samples
             assert samples is not None
-            self._estimated = {each: known for each, known in self._estimated.items() if each[:2] == key[:2]}
+            self._estimated = {each: known for each, known in self._estimated.items() if each[:2] == now}
             self._estimated[key] = self._fitted(samples, None if chosen else self._kernels)
         return self._estimated[key]
 
