@@ -1,8 +1,8 @@
 """Whether f is still the function whose values a checkpoint holds: one check for every run that resumes.
 
-Where f can be called, a few stored points are evaluated again, beside the first new ones. Where it cannot, or would not
-repeat its values, its fingerprint decides. The version that the user declares decides everywhere. `collect`, `solve` and
-sessions, in Python and on the command line, make this check.
+Where f can be called, a few stored points are evaluated again, beside the first new ones. Where it cannot, or would
+not repeat its values, its fingerprint decides. The version that the user declares decides everywhere. `collect`,
+`solve` and sessions, in Python and on the command line, make this check.
 """
 
 from __future__ import annotations
