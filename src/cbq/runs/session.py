@@ -28,7 +28,7 @@ from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
-from cbq.runs.overhead import SHARES, Overhead, Spent
+from cbq.runs.overhead import ONE_BATCH, SHARES, SOBOL, Overhead, Spent
 from cbq.runs.policies import Kernels, MeasuredCost, policy_for
 from cbq.runs.quantity import Quantity
 from cbq.runs.resuming import OnChange, Sources, forget_restless, require_same_f
@@ -341,12 +341,12 @@ class Session:
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
         known = len(self._quantity.started) + len(self._runs)
-        if self._share:
+        if self._share != SOBOL:
             require_memory(
                 (n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time"
             )
         self._record_round()
-        new, first = self._next(n, plain=not self._share), len(self._runs)
+        new, first = self._next(n, plain=self._share == SOBOL), len(self._runs)
         self._spent, self._spending = self._spent.after(self._n_values, self._spending), 0.0
         if self._limit is not None:
             self.note(SPENT_NOTE, self._spent.record)
@@ -395,7 +395,7 @@ class Session:
 
     @property
     def _share(self) -> int:
-        """A batch is the runs so far over this number; 0: all further runs are one batch of Sobol points.
+        """A batch is the runs so far over this number, or `ONE_BATCH` or `SOBOL`.
 
         A share that a call with a limit of the own time has left in the checkpoint is none of a call without one.
         """
@@ -429,8 +429,9 @@ class Session:
         A fit to a few more runs changes little. It is a larger share where fits would take too long.
         """
         done, share = self.n_told + len(self._quantity.started), self._share
-        wanted = -(-done // share) if share else self._affordable(workers)
-        if not share and self.goal.has_target and self._limit is not None:
+        in_one = share in (ONE_BATCH, SOBOL)
+        wanted = self._affordable(workers) if in_one else -(-done // share)
+        if in_one and self.goal.has_target and self._limit is not None:
             wanted = (self._limit.ahead - 1) * done
         if done < self._policy.first:
             wanted = self._policy.first - done
