@@ -52,8 +52,8 @@ def test_batches_are_larger_where_choosing_takes_longer_than_f():
 
 
 def test_batches_double_while_there_is_time_for_one_more_choice_of_all_further_runs():
-    _, runs = walk(1.0, 0.0, 1000, Overhead())
-    assert runs == [16, 18, 36, 72, 1000]  # at 72, 4 s are spent, and 1000 take 5.7, which leaves none for 144
+    _, runs = walk(1.0, 0.0, 900, Overhead())
+    assert runs == [16, 18, 36, 72, 900]  # at 72, 4 s are spent, and rounds at 144 and 900 would take 6.2
     assert spent(4.0).share_for(Overhead(), 20, 60, 0.0) == SOBOL  # 8 s are spent, and a choice takes 4
     assert spent(1.4).share_for(Overhead(), 20, 800, 0.0) == ONE_BATCH
     assert spent(1.0).share_for(Overhead(), 20, 800, 0.0) == 1
@@ -86,6 +86,16 @@ def test_a_round_makes_one_fit(monkeypatch):
         session.ask(1)
         session.ask(1)
     assert len(made) == 0
+
+
+def test_failures_that_are_made_again_are_no_stale_samples():
+    with curve(None).session(rng=0, budget=40) as session:
+        asked = session.ask(16)
+        session.tell(asked.ids[:14], np.sin(asked.x[:14, 0]), failures={15: "lost"})
+        assert_array_equal(session.samples.failures.x, asked.x[15:])
+        session.forget_failures()
+        session.tell([], failures={14: "lost"})
+        assert_array_equal(session.samples.failures.x, asked.x[14:15])
 
 
 def curve(integrand=lambda x, theta: np.sin(x[:, 0]) + theta[0] * x[:, 0] ** 2):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from cbq.common import check_fields, is_number
@@ -72,7 +73,7 @@ class Spent:
         """
         if len(self.rounds) < 2 or runs >= until:
             return self.share
-        unit = min(seconds / _growth(n) for n, seconds in self.rounds)
+        unit = fmean(seconds / _growth(n) for n, seconds in self.rounds[1:])
 
         def keeps(share: int) -> bool:
             margin = limit.margin if share > self.share else 1.0

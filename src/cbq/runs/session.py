@@ -166,6 +166,7 @@ class Session:
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
         self._estimated: dict[tuple[int, int, bool], FittedRound] = {}  # by values, failures and whether it is a round
+        self._sampled: tuple[tuple[int, int], Samples] | None = None  # by the numbers of values and failures
         self._kernels: Kernels | None = None  # of the last round
         self._limit: Overhead | None = None  # of the own time
         self.deadline: float | None = None  # seconds since 1970, after which no run should end
@@ -327,6 +328,12 @@ class Session:
         """The samples of all runs so far; None before there is a value."""
         if not self._values:
             return self._quantity.start
+        now = len(self._values), len(self._failures)
+        if self._sampled is None or self._sampled[0] != now:
+            self._sampled = now, self._samples()
+        return self._sampled[1]
+
+    def _samples(self) -> Samples:
         ids = sorted(self._values.keys() | self._failures.keys())
         nothing = np.full(self._outputs or (), np.nan)
         values = np.array([self._values.get(t, nothing) for t in ids])
@@ -345,8 +352,7 @@ class Session:
             require_memory(
                 (n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time"
             )
-        self._record_round()
-        new, first = self._next(n, plain=self._share == SOBOL), len(self._runs)
+        new, first = self._at_round(n), len(self._runs)
         self._spent, self._spending = self._spent.after(self._n_values, self._spending), 0.0
         if self._limit is not None:
             self.note(SPENT_NOTE, self._spent.record)
@@ -355,6 +361,12 @@ class Session:
         self._runs += new
         self._asked_at += [time.time()] * n
         return self._asked(range(first, len(self._runs)))
+
+    @_timed
+    def _at_round(self, n: int) -> Runs:
+        """Record the present round, and choose the next n runs."""
+        self._record_round()
+        return self._next(n, plain=self._share == SOBOL)
 
     @_one_at_a_time
     def ask_again(self, lease: float, n: int | None = None) -> Asked:
@@ -476,6 +488,7 @@ class Session:
     def forget_failures(self) -> None:
         """Make failed runs pending again."""
         self._failures.clear()
+        self._sampled = None
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -537,6 +550,7 @@ class Session:
         return float(np.sum(self._runs.take(done).costs(self._cost)))
 
     @property
+    @_timed
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
         spent = self._affordable(1) < 1

@@ -174,8 +174,9 @@ class _Run:
 
 def _evidence(session: Session) -> str | None:
     """Runs that show that f depends on theta although the problem denies it; None if there are none."""
-    samples = session.samples
-    return None if samples is None or samples.depends_on_theta else dependence_on_theta(samples)
+    if session._quantity.depends_on_theta or (samples := session.samples) is None:
+        return None
+    return dependence_on_theta(samples)
 
 
 def _require_independence(session: Session) -> None:
