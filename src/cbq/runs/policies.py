@@ -146,7 +146,9 @@ class OneProcess(Policy):
         return fit.groups
 
     def split(self, budget: int) -> tuple[int, int]:
-        return budget, 1  # every point serves every theta, so that points of the same theta are a waste
+        p = self._quantity.prior.dim
+        N = min(max(budget // ((p + 1) * (p + 2)), 1), 3)  # three are best, where there are thetas enough (splits.py)
+        return budget // N, N
 
     def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
         quantity, p = self._quantity, self._quantity.prior.dim
