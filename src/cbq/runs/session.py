@@ -166,7 +166,7 @@ class Session:
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
         self._estimated: dict[tuple[int, int, bool], FittedRound] = {}  # by values, failures and whether it is a round
-        self._sampled: tuple[tuple[int, int], Samples] | None = None  # by the numbers of values and failures
+        self._sampled: tuple[tuple[int, int], Samples | None] | None = None  # by the numbers of values and failures
         self._kernels: Kernels | None = None  # of the last round
         self._limit: Overhead | None = None  # of the own time
         self.deadline: float | None = None  # seconds since 1970, after which no run should end
@@ -333,7 +333,7 @@ class Session:
             self._sampled = now, self._samples()
         return self._sampled[1]
 
-    def _samples(self) -> Samples:
+    def _samples(self) -> Samples | None:
         ids = sorted(self._values.keys() | self._failures.keys())
         nothing = np.full(self._outputs or (), np.nan)
         values = np.array([self._values.get(t, nothing) for t in ids])
@@ -596,11 +596,9 @@ class Session:
         """
         if self._n_values < self._policy.first:
             return None
-        now, at_round = (
-            (len(self._values), len(self._failures)),
-            self._rounds and self._rounds[-1].runs == self._n_values,
-        )
-        chosen = final or self._is_round or self._kernels is None or (at_round and (*now, True) in self._estimated)
+        now = len(self._values), len(self._failures)
+        at_last = bool(self._rounds) and self._rounds[-1].runs == self._n_values and (*now, True) in self._estimated
+        chosen = final or self._is_round or self._kernels is None or at_last
         key = *now, chosen
         if key not in self._estimated:
             samples = self.samples
