@@ -65,6 +65,7 @@ STYLES: dict[str, Style] = {
     "Auto": Style(BLACK, "D", DOTTED, size=3.0, width=1.2),  # small, so that the curve it coincides with is seen
     "MOBQ, Nystrom": Style(PURPLE, "<", DASHED),
     "MOBQ, paper's kernel": Style(BLACK, ">", DOTTED),
+    "MOBQ, paper": Style(BLACK, ">", DASHED),
     "CBQ.paper, Stein": Style(BLACK, "d", DASHED),
     "CBQ.paper, Stein of log x": Style(BLACK, "d", DASHED),
     "CBQ.paper, lambda = 0": Style(GREEN, "<", DOTTED),

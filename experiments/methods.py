@@ -13,10 +13,11 @@ import numpy as np
 import cbq
 from cbq import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling
 from cbq.comparison import ComparisonRow
+from cbq.estimators.conditional.paper import AMPLITUDES, LENGTHSCALES, kernels_on_grid
 from cbq.fit import PredictiveDistribution
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, Warped
 from cbq.kernels.warped import Columns
-from cbq.linalg import Jitter
+from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Gaussian
 from experiments.analysis import Row
@@ -51,6 +52,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Auto": Auto,
     "MOBQ, Nystrom": lambda: MOBQ(nystrom=LANDMARKS),
     "MOBQ, paper's kernel": lambda: MOBQ(POOLED_KERNELS["linear"], jitter=NUGGET),
+    "MOBQ, paper": lambda: PaperMOBQ(RBF()),
     "CBQ.paper, Stein": lambda: CBQ.paper(Stein(Matern(1.5))),
     "CBQ.paper, Stein of log x": lambda: CBQ.paper.for_problem("sir-log"),
     "CBQ.paper, lambda = 0": CBQ.paper,
@@ -98,6 +100,8 @@ def method_for(name: str, problem: str) -> Any:
         if problem == "health":
             return WhitenedMOBQ()
         return replace(method, kernel_x=POOLED_KERNELS[problem])
+    if name == "MOBQ, paper":
+        return PaperMOBQ(paper_method(problem).kernel_x or RBF())
     if name.startswith("CBQ.paper, theta"):
         return replace(paper_method(problem), kernel_theta=method.kernel_theta)
     return method
@@ -126,6 +130,54 @@ def _whitened(samples: cbq.Samples, inputs: list[int]) -> cbq.Samples:
         u.append(solve_lower(root, samples.points(t)[:, inputs] - mean[inputs]))
     standard = Gaussian(np.zeros(len(inputs)), np.ones(len(inputs)))
     return cbq.Samples(samples.theta, np.stack(u), samples.f, standard)
+
+
+class PaperMOBQ:
+    """MOBQ by the text, for an f of x: zero mean, f standardised, lengthscale and amplitude the likeliest of the grids.
+
+    The grids and the nugget are those of `CBQ.paper`. A Stein kernel has no place here: it belongs to one theta.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def fit(self, samples: cbq.Samples) -> cbq.Fit:
+        """The fit to samples of one output."""
+        x, f = samples.all_points, samples.table[:, 0]
+        shift, scale = float(np.mean(f)), float(np.std(f))
+        y = (f - shift) / scale
+        tried = []
+        for kernel in kernels_on_grid(self.kernel, x, LENGTHSCALES):
+            gram = factor(kernel(x), nugget=np.full(len(x), NUGGET.start))
+            energy = float(y @ gram.solve(y[:, None])[:, 0])
+            tried += [(-energy / A - len(x) * np.log(A) - float(gram.logdet), A, kernel, gram) for A in AMPLITUDES]
+        _, amplitude, kernel, gram = max(tried, key=lambda each: each[0])
+        return _PaperMOBQFit(samples, kernel, gram, shift, scale, amplitude, y)
+
+
+class _PaperMOBQFit(cbq.Fit):
+    """The posterior of I, whose prior mean is the average of f."""
+
+    def __init__(
+        self, samples: cbq.Samples, kernel: Kernel, gram: Factor, shift: float, scale: float, amplitude: float, y: Array
+    ) -> None:
+        self.samples, self.theta, self.C = samples, samples.theta, samples.C
+        self.kernel, self.amplitude = kernel, amplitude
+        self._gram, self._shift, self._scale, self._y = gram, shift, scale, y
+
+    def _description(self) -> list[str]:
+        return [f"One process with {self.kernel!r}."]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        if joint:
+            raise NotImplementedError("joint distributions are not needed by the experiments.")
+        embedded = [cbq.embed(self.kernel, measure) for measure in self.samples.conditional(theta)]
+        mu = np.stack([each.mean(self.samples.all_points) for each in embedded])  # (M, n)
+        weights = self._gram.solve(mu.T)
+        left = np.array([float(each.variance) for each in embedded]) - np.sum(mu.T * weights, axis=0)
+        mean = self._shift + self._scale * (weights.T @ self._y)
+        variance = self._scale**2 * self.amplitude * np.maximum(left, 0.0)
+        return PredictiveDistribution(mean[None], variance[None], np.inf)
 
 
 class _FitOfOutputs(cbq.Fit):

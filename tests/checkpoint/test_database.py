@@ -15,7 +15,7 @@ import pytest
 
 import cbq
 from cbq.checkpoint import CheckpointError
-from cbq.checkpoint.ledger import read_ledger
+from cbq.checkpoint.ledger import Ledger, read_ledger
 from cbq.measures import Gaussian, Uniform
 from tests.checkpoint.test_checkpoint import same
 
@@ -236,3 +236,37 @@ def test_a_file_that_is_still_empty_and_was_replaced_is_not_removed(path):
     with pytest.raises(cbq.IntegrandError):
         problem(replacing).collect(3, 20, rng=0, checkpoint=path)
     assert path.read_text() == "notes of mine"
+
+
+# writing that is held back
+
+
+def noted(path):
+    return read_ledger(path).notes
+
+
+def test_what_is_held_reaches_the_file_at_once_or_not_at_all(path):
+    settings = {"d": 1, "p": 1, "design": "adaptive"}
+    for keeps in (False, True):
+        ledger = Ledger(path, settings, {})
+        ledger.note("before", keeps)
+        ledger.hold()
+        ledger.note("held", 1)
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            ledger.note("nan", float("nan"))  # takes back itself, and nothing else
+        if keeps:
+            ledger.keep()
+            ledger.note("after", 2)
+        ledger.close()
+        assert noted(path) == ({"before": True, "held": 1, "after": 2} if keeps else {"before": False})
+
+
+def test_what_is_held_is_no_part_of_a_rescued_file(path):
+    ledger = Ledger(path, {"d": 1, "p": 1, "design": "adaptive"}, {})
+    ledger.note("before", 1)
+    ledger.hold()
+    ledger.note("held", 2)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"All that it held is in (\S*):") as raised:
+        ledger.note("missed", 3)
+    assert noted(re.search(r"is in (\S*):", str(raised.value))[1]) == {"before": 1}

@@ -658,6 +658,14 @@ def test_equal_points_are_one_with_the_average_of_their_values():
     assert "after all" not in findings[0].text
 
 
+def test_other_values_at_other_thetas_are_dependence_and_at_the_same_theta_noise():
+    x = [[3.0, 1.0], [1.0, 2.0]]
+    assert [each.kind for each in pooled_points(some(x, [[1.0, 5.0], [7.0, 4.0]]))[1]] == ["dependence"]
+    assert [each.kind for each in pooled_points(some(x, [[1.0, 5.0], [5.0 + 1e-7, 4.0]]))[1]] == ["noise"]
+    x = [[3.0, 1.0, 1.0], [1.0, 2.0, 2.0]]
+    assert [each.kind for each in pooled_points(some(x, [[1.0, 5.0, 5.0], [7.0, 4.0, 4.5]]))[1]] == ["noise"]
+
+
 def test_equal_points_with_equal_values_are_no_reason_to_warn():
     x = np.array([[0.3, 0.1, 0.3], [0.1, 0.2, 0.0]])
     points, findings = pooled_points(some(x, np.sin(x) / 3))

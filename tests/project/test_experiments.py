@@ -799,6 +799,31 @@ def test_mobq_on_whitened_inputs_has_the_error_of_the_paper_kernel():
     assert 0.4 < errors[1] / errors[0] < 2.5
 
 
+def test_mobq_to_the_letter_agrees_with_its_formulas():
+    """Zero mean, standardised f, and the likeliest of 5 x 4 pairs, by dense algebra."""
+    samples = cbq.problems.get("linear").collect(T=6, N=5, rng=0, progress=False)
+    x, f = samples.all_points, samples.table[:, 0]
+    y, best = (f - f.mean()) / f.std(), (-np.inf,)
+    apart2 = np.sum((x[:, None] - x) ** 2, axis=-1)
+    for ell in (0.1, 0.3, 1.0, 3.0, 10.0):
+        K = np.exp(-0.5 * apart2 / ell**2) + 1e-6 * np.eye(len(x))
+        for A in (1.0, 10.0, 100.0, 1000.0):
+            log_p = -0.5 * (y @ np.linalg.solve(A * K, y) + np.linalg.slogdet(A * K)[1])
+            best = max(best, (log_p, ell, A), key=lambda each: each[0])
+    _, ell, A = best
+    K = np.exp(-0.5 * apart2 / ell**2) + 1e-6 * np.eye(len(x))
+    measure = samples.measures[2]
+    mean, cov = measure.moments()
+    wide = cov + ell**2 * np.eye(2)
+    z = [np.exp(-0.5 * (e - mean) @ np.linalg.solve(wide, e - mean)) * ell**2 / np.sqrt(np.linalg.det(wide)) for e in x]
+    initial = ell**2 / np.sqrt(np.linalg.det(wide + cov))
+    fit = method_for("MOBQ, paper", "linear").fit(samples)
+    found = fit.predict(samples.theta[2:3], return_std=True)
+    weights = np.linalg.solve(K, z)
+    assert found[0] == pytest.approx(f.mean() + f.std() * weights @ y, rel=1e-6)
+    assert found[1] == pytest.approx(f.std() * np.sqrt(A * (initial - weights @ z)), rel=1e-4)
+
+
 def slopes(sweep, nu, values, other, method, seeds=3):
     """The slope of the median error of a method over T or N."""
     sizes = [(other, v) if sweep == "N" else (v, other) for v in values]

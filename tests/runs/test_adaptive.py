@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import numpy as np
@@ -627,7 +628,10 @@ def test_a_session_asks_for_the_same_repeats_one_by_one_or_together():
             assert np.all(np.isin(x[14:16], x[:14]))
         one.tell(runs.ids, np.sin(runs.x[:, 0]) + 0.1 * runs.theta[:, 0])
         with silent():
-            assert any("pass depends_on_theta=True" in each.text for each in one.fit().serious_findings)
+            (found,) = [each for each in one.fit().serious_findings if each.kind in ("noise", "dependence")]
+        assert found.kind == "dependence"
+        assert re.search(r"at x = \[.*\], f is .* at theta = \[.*\] and .* at theta = \[.*\]", found.text)
+        assert found.remedy == "Pass depends_on_theta=True to cbq.Problem or cbq.Samples."
 
 
 def test_points_outside_of_the_support_of_other_measures_are_not_repeated():

@@ -13,7 +13,7 @@ import cbq
 from cbq.checkpoint.ledger import read_ledger
 from cbq.common import Course
 from cbq.measures import Gaussian, Uniform
-from cbq.runs.overhead import SHARES, Overhead, Spent
+from cbq.runs.overhead import ONE_BATCH, SHARES, SOBOL, Overhead, Spent
 from cbq.runs.solve import Shown
 
 
@@ -29,7 +29,7 @@ def walk(seconds, per_run, budget, limit):
         found = found.after(runs[-1], seconds)
         share = found.share_for(limit, runs[-1], budget, per_run)
         found = Spent(found.seconds, found.rounds, share)
-        runs.append(min(runs[-1] - (-runs[-1] // share) if share else budget, budget))
+        runs.append(min(runs[-1] - (-runs[-1] // share) if share > ONE_BATCH else budget, budget))
     return found.seconds, runs
 
 
@@ -43,7 +43,7 @@ def test_batches_are_an_eighth_where_there_is_time():
 def test_batches_are_larger_where_choosing_takes_longer_than_f():
     limit, shares = Overhead(), [spent(each).share_for(Overhead(), 20, 1000, 0.0) for each in (0.1, 0.3, 0.6, 3.0)]
     assert shares == sorted(shares, reverse=True)
-    assert shares[-1] == 0
+    assert shares[-1] == SOBOL
     for seconds in (0.05, 0.5, 1.0, 2.0):
         for per_run in (0.0, 0.01, 0.1):
             own, runs = walk(seconds, per_run, 1000, limit)
@@ -51,11 +51,51 @@ def test_batches_are_larger_where_choosing_takes_longer_than_f():
     assert len(walk(0.5, 0.0, 1000, limit)[1]) > 8  # and not all at once, where there is time for rounds
 
 
+def test_batches_double_while_there_is_time_for_one_more_choice_of_all_further_runs():
+    _, runs = walk(1.0, 0.0, 900, Overhead())
+    assert runs == [16, 18, 36, 72, 900]  # at 72, 4 s are spent, and rounds at 144 and 900 would take 6.2
+    assert spent(4.0).share_for(Overhead(), 20, 60, 0.0) == SOBOL  # 8 s are spent, and a choice takes 4
+    assert spent(1.4).share_for(Overhead(), 20, 800, 0.0) == ONE_BATCH
+    assert spent(1.0).share_for(Overhead(), 20, 800, 0.0) == 1
+
+
 def test_a_smaller_batch_needs_a_margin():
     limit = Overhead()
     each = next(s for s in np.linspace(0.01, 1.0, 400) if spent(s).share_for(limit, 20, 1000, 0.0) < 8) - 0.0025
     assert spent(each).share_for(limit, 20, 1000, 0.0) == 8
     assert spent(each, share=6).share_for(limit, 20, 1000, 0.0) == 6
+
+
+def test_sobol_points_are_no_measure_of_the_time_of_a_choice():
+    plain = spent(4.0, share=SOBOL).after(400, 0.0).after(700, 0.0)
+    assert plain.rounds == spent(4.0).rounds
+    assert plain.share_for(Overhead(), 700, 1000, 0.0) == SOBOL
+
+
+def test_a_round_makes_one_fit(monkeypatch):
+    """The choice takes the fit of the round, which has the same kernels."""
+    made = []
+    original = cbq.MOBQ._with_kernels
+    monkeypatch.setattr(cbq.MOBQ, "_with_kernels", lambda self, *args: made.append(1) or original(self, *args))
+    with curve(None).session(rng=0, budget=60) as session:
+        told(session, 20)
+        assert not session.is_over
+        told(session, 4)
+        told(session, 4)
+        assert not made
+        session.ask(1)
+        session.ask(1)
+    assert len(made) == 0
+
+
+def test_failures_that_are_made_again_are_no_stale_samples():
+    with curve(None).session(rng=0, budget=40) as session:
+        asked = session.ask(16)
+        session.tell(asked.ids[:14], np.sin(asked.x[:14, 0]), failures={15: "lost"})
+        assert_array_equal(session.samples.failures.x, asked.x[15:])
+        session.forget_failures()
+        session.tell([], failures={14: "lost"})
+        assert_array_equal(session.samples.failures.x, asked.x[14:15])
 
 
 def curve(integrand=lambda x, theta: np.sin(x[:, 0]) + theta[0] * x[:, 0] ** 2):
@@ -83,12 +123,27 @@ def test_a_run_without_time_of_its_own_is_finished_by_points_of_the_measures(mea
             session._keep_pace(Overhead())
             told(session, min(session.batch_size(1), 80 - session.n_told))
     stored = read_ledger(path)
-    assert stored.notes["own"]["share"] == 0
+    assert stored.notes["own"]["share"] == SOBOL
     assert Counter(first for first, _ in stored.choices)[stored.choices[-1][0]] > 20
     with problem.session(rng=0, budget=80, checkpoint=path) as session:
-        assert session._spent.share == 0
+        assert session._spent.share == SOBOL
         assert session.batch_size(1) == 10  # this session has no limit: it chooses an eighth of the runs
         assert session.answer().n_runs == 80
+
+
+def test_all_further_runs_may_be_one_choice():
+    with curve(None).session(rng=0, budget=80) as session:
+        told(session, 16)
+        told(session, 4)
+        session._limit, session._spent = Overhead(), Spent(share=ONE_BATCH)
+        assert session.batch_size(1) == 60
+        plain = session._next(60, plain=True)
+        x = told(session, 60)
+        assert np.mean(np.isin(x, plain.x)) < 0.5  # both are from one sequence
+    with curve(None).session(rng=0, budget=80) as free:
+        told(free, 16)
+        told(free, 4)
+        assert_array_equal(told(free, 60), x)  # chosen as any other batch
 
 
 def test_kernels_are_chosen_once_a_round_also_by_sessions_that_are_opened_again(tmp_path, monkeypatch):

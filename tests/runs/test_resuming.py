@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import cbq
+from benchmarks._simulated import SimulatedExecutor
 from cbq.checkpoint import CheckpointError
 from cbq.runs import CollectWarning, fingerprint, resuming
 from cbq.runs.resuming import CHECKED_IF_EDITED, CHECKED_POINTS
@@ -26,6 +27,7 @@ HEAD = """
 import functools, os, subprocess
 import numpy as np
 import cbq
+from benchmarks._simulated import SimulatedExecutor
 
 def family(theta):
     return cbq.measures.Gaussian(theta, 1.0)
@@ -521,3 +523,69 @@ def test_a_resumed_run_with_an_edit_checks_more_points(tmp_path, monkeypatch):
     with pytest.warns(CollectWarning, match=f"Up to {CHECKED_IF_EDITED} of its points were evaluated again"):
         problem(f).solve(budget=16, rng=0, checkpoint="run.sqlite", progress=False)
     assert f.n == CHECKED_IF_EDITED
+
+
+# stored points are evaluated beside the first new ones
+
+
+def interrupted(path, by, after):
+    """A run of `by` that ends at point number `after`, with a checkpoint."""
+    f = Counting()
+
+    def failing(x, theta):
+        if f.n >= after:
+            raise OSError("the disk is full")
+        return f(x, theta)
+
+    with pytest.raises(cbq.IntegrandError):
+        by(problem(failing), path)
+
+
+def collected(mine, path, **options):
+    return mine.collect(8, 1, rng=0, checkpoint=path, progress=False, **options)
+
+
+def solved(mine, path, **options):
+    return mine.solve(budget=8, goal=cbq.Probability(above=0.5), rng=0, checkpoint=path, progress=False, **options)
+
+
+@pytest.mark.parametrize("by", [collected, solved])
+def test_stored_points_take_no_batch_of_their_own(tmp_path, by):
+    """Three stored points and the five new ones are two rounds of four workers, not three."""
+    path = tmp_path / "run.sqlite"
+    interrupted(path, by, 4 if by is collected else 3)  # collect has a trial call that it does not keep
+    executor = SimulatedExecutor(4, lambda task: 1.0)
+    with pytest.warns(CollectWarning, match=f"Up to {CHECKED_IF_EDITED} of its points were evaluated again"):
+        by(problem(Counting()), path, executor=executor)
+    assert len(executor.started) == 8
+    assert executor.clock == 2.0
+
+
+@pytest.mark.parametrize("by", [collected, solved])
+def test_new_values_wait_for_those_of_stored_points(tmp_path, by):
+    """New values of another f that come first reach neither the samples nor the file."""
+    path = tmp_path / "run.sqlite"
+    interrupted(path, by, 4 if by is collected else 3)
+    before, new = path.read_bytes(), []
+    slow_ones = iter([10.0] * CHECKED_POINTS)
+    executor = SimulatedExecutor(4, lambda task: next(slow_ones, 1.0))
+    with pytest.raises(CheckpointError, match=r"theta index t = 0 .*, it has .*, and f now gives"):
+        by(problem(lambda x, theta: new.append(x) or 2.0 * np.sin(x[:, 0])), path, executor=executor)
+    assert len(new) >= CHECKED_POINTS + 4
+    assert path.read_bytes() == before
+
+
+def test_a_run_that_ends_before_stored_points_are_known_keeps_what_it_had(tmp_path):
+    path = tmp_path / "run.sqlite"
+    interrupted(path, collected, 4)
+    before = path.read_bytes()
+
+    def stop(x, theta):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="3 of 8 points are in"):
+        collected(problem(stop), path)
+    assert path.read_bytes() == before
+    with pytest.warns(CollectWarning, match="have the same values: all its values are reused"):
+        samples = collected(problem(Counting()), path)
+    np.testing.assert_array_equal(samples.table[:, 0], np.sin(samples.all_points[:, 0]))

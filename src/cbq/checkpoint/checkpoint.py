@@ -116,6 +116,14 @@ class Checkpoint:
                 t, start, stop = result.batch
                 tables.write_batch(connection, x[t][start:stop], result)
 
+    def hold(self) -> None:
+        """Let nothing that is written from now on reach the file before `keep`."""
+        self._file.hold()
+
+    def keep(self) -> None:
+        """Write to the disk what was held."""
+        self._file.keep()
+
     def close(self) -> None:
         """Release the file; one that is still empty is removed."""
         self._file.close()

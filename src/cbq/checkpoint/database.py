@@ -112,6 +112,19 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
 
 
 @contextmanager
+def savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    """The same inside a transaction."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK TO part")
+        raise
+    finally:
+        connection.execute("RELEASE part")
+
+
+@contextmanager
 def explained(path: str) -> Iterator[None]:
     """Turn errors of SQLite into a CheckpointError with a remedy."""
     import sqlite3
@@ -182,6 +195,7 @@ class OwnedFile:
     def __init__(self, path: str, check: Callable[[str, sqlite3.Connection], bool], wait: float = LOCK_TIMEOUT) -> None:
         self.path, self._process = path, os.getpid()
         self._ended: str | None = None  # why nothing can be written any more
+        self._is_held = False
         is_new = not os.path.exists(path)
         with explained(path):
             self.connection = connect(path, write=True, wait=wait)
@@ -201,9 +215,22 @@ class OwnedFile:
         """Whether this process may write to the file."""
         return self._ended is None and self._process == os.getpid()
 
+    def hold(self) -> None:
+        """Let nothing that is written from now on reach the file before `keep`."""
+        with explained(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+        self._is_held = True
+
+    def keep(self) -> None:
+        """Write to the disk what was held, if anything was."""
+        if self._is_held:
+            with explained(self.path):
+                self.connection.execute("COMMIT")
+            self._is_held = False
+
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Write everything inside the block, or nothing of it; then it is on the disk."""
+        """Write everything inside the block, or nothing of it; then it is on the disk, unless it is held."""
         if self._process != os.getpid():
             raise CheckpointError(
                 f"{self.path} was opened by process {self._process}, and this is a fork of it: write in that process "
@@ -211,7 +238,7 @@ class OwnedFile:
             )
         if self._ended is not None:
             raise CheckpointError(self._ended)
-        with explained(self.path), transaction(self.connection):
+        with explained(self.path), (savepoint if self._is_held else transaction)(self.connection):
             yield self.connection
         self.is_empty = False
         if self._found() != self._identity:
@@ -227,6 +254,12 @@ class OwnedFile:
         self._release(f"{self.path} is closed, and others may have it open: open the session again to go on.")
         if self.is_empty and found[0] == self._identity[0]:
             os.unlink(os.path.realpath(self.path))
+
+    def _drop(self) -> None:
+        """Forget what is held."""
+        if self._is_held:
+            self.connection.execute("ROLLBACK")
+            self._is_held = False
 
     def _release(self, why: str) -> None:
         self._ended = why
@@ -247,6 +280,7 @@ class OwnedFile:
     def _lost(self) -> CheckpointError:
         """The error for a file that was taken away. This process still has its contents, and writes them to another."""
         what = f"{self.path} was deleted, moved or replaced while this run was writing to it."
+        self._drop()
         try:
             what = f"{what} All that it held is in {self._copied()}: resume the run from there."
         except (OSError, CheckpointError) as error:

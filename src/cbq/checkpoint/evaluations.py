@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -47,6 +47,19 @@ class BatchResult(NamedTuple):
     f: Array
     failures: dict[int, str]
     seconds: float | None = None
+
+    def cut_around(self, points: Collection[tuple[int, int]]) -> list[BatchResult]:
+        """Pieces of which each has one of these points (t, i) and no other, or none of them."""
+        t, start, stop = self.batch
+        inside = [i for theta, i in points if theta == t and start <= i < stop]
+        edges = sorted({start, stop, *inside, *(i + 1 for i in inside)})
+        return [self._part(a, b) for a, b in pairwise(edges)]
+
+    def _part(self, start: int, stop: int) -> BatchResult:
+        t, first, last = self.batch
+        failures = {i: reason for i, reason in self.failures.items() if start <= i < stop}
+        seconds = None if self.seconds is None else self.seconds * (stop - start) / (last - first)
+        return BatchResult(Batch(t, start, stop), self.f[start - first : stop - first], failures, seconds)
 
 
 def joined(results: Iterable[BatchResult]) -> list[BatchResult]:

@@ -136,6 +136,14 @@ class Ledger:
         """Whether this process may write to the file."""
         return self._file.is_open
 
+    def hold(self) -> None:
+        """Let nothing that is written from now on reach the file before `keep`."""
+        self._file.hold()
+
+    def keep(self) -> None:
+        """Write to the disk what was held."""
+        self._file.keep()
+
     def close(self) -> None:
         """Release the file."""
         self._file.close()

@@ -10,6 +10,7 @@ from cbq.fit.findings import (
     Finding,
     FitWarning,
     all_equal,
+    dependence_on_theta,
     few_points_each,
     few_points_together,
     few_thetas,

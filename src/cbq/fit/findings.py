@@ -26,6 +26,7 @@ KINDS = {
         "design='adaptive' if a rule chose them."
     ),
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
+    "dependence": "Pass depends_on_theta=True to cbq.Problem or cbq.Samples.",
     "bounds": "Correct bounds= of cbq.Problem or cbq.Samples: of a random f they are the bounds of its mean.",
     "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
@@ -129,6 +130,37 @@ def _level_of_caller() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
+    """A sentence on different values of f at the same x and different thetas; None if there are none, or f is random.
+
+    Where f has different values at the same x and theta, it is random, whether it was declared or not.
+
+    tolerance: share of the range of values by which simulators in single precision may differ. Smaller differences are
+    the finding "noise".
+    """
+    if samples.stochastic:
+        return None
+    f, theta, x = samples.table, samples.theta[samples.owners], samples.all_points
+
+    def apart(inputs: Array) -> tuple[Array, Integers]:
+        """How far each value is from the first one at equal inputs, and its row."""
+        rows, group = equal_rows(inputs)
+        first = rows[group]
+        return np.max(np.abs(f - f[first]) / np.maximum(np.ptp(f, axis=0), np.finfo(float).tiny), axis=1), first
+
+    found, first = apart(x)
+    j = int(np.argmax(found))
+    if found[j] <= tolerance or np.max(apart(np.column_stack([x, theta]))[0]) > tolerance:
+        return None
+    i, names = int(first[j]), samples.names
+    one, other = (f"{_value(f[row])} at {names.at('theta', theta[row])}" for row in (i, j))
+    return f"at {names.at('x', x[j])}, f is {one} and {other}"
+
+
+def _value(f: Array) -> str:
+    return f"{f[0]:.6g}" if len(f) == 1 else str(f)
 
 
 def few_thetas(samples: Samples) -> tuple[Finding, ...]:

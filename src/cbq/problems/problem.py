@@ -253,9 +253,9 @@ class Problem(Immutable):
         ----------
         T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
-        budget : the largest number of points in all, in place of T and N, which are chosen: one point at each of as
-            many thetas where one process learns f from all of them (`cbq.MOBQ`), and several at each theta where no
-            kernel has an embedding, or where thetas are given.
+        budget : the largest number of points in all, in place of T and N, which are chosen: three points, or
+            fewer, at each of many thetas where one process learns f from all of them (`cbq.MOBQ`), and more at each
+            theta where no kernel has an embedding, or where thetas are given.
         rng : a seed, a Generator, or anything else that `numpy.random.default_rng` takes. Theta t and
             its points have a seed of their own, derived from this one and t, so that they depend neither on T nor on
             other thetas.

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from cbq.checkpoint import BatchResult
 from cbq.runs.integrand import Points, Task
-from cbq.runs.overhead import Overhead
+from cbq.runs.overhead import ONE_BATCH, SOBOL, Overhead
 from cbq.runs.session import Session
 
 
@@ -85,8 +85,8 @@ class NextRuns:
             self._shown.chosen()
 
     def _together(self) -> int:
-        """The number of runs that are chosen together; Sobol points are one batch, as single ones are not spread."""
-        if not self._session._share:
+        """The number of runs that are chosen together; all further ones where the own time is spent."""
+        if self._session._share in (ONE_BATCH, SOBOL):
             return self._session.batch_size(1)
         if not self._running:
             return 1

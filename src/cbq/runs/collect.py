@@ -33,7 +33,7 @@ from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.runs.processes import ProcessPool
 from cbq.runs.resuming import OnChange, Sources, forget_restless, require_same_f, ways_out
 from cbq.runs.scheduling import CollectWarning, Scheduler, ThisProcess
-from cbq.runs.trial import probe_outputs, repeated
+from cbq.runs.trial import StoredPoints, probe_outputs
 from cbq.samples import Failures, Names, Samples, require_joinable, require_same
 
 OnError = Literal["raise", "skip"]
@@ -108,7 +108,7 @@ def collect_samples(
             checkpoint.restore(evaluations)
         if not skip:
             evaluations.forget_failures()
-        reused = evaluations.n_done
+        reused, stored = evaluations.n_done, StoredPoints(checkpoint, run.thetas, evaluations)
         if checkpoint is None or not evaluations.has_values:
             how = {"in_batches": evaluator.in_batches, "skip_failures": skip}
             outputs = probe_outputs(workers, run.thetas, evaluations.x, **how)
@@ -120,16 +120,17 @@ def collect_samples(
             if checkpoint is not None:
                 checkpoint.write_sources(sources.record)
         else:
-            how_random = {"stochastic": run.settings["stochastic"]}
-            again = repeated(workers, evaluator, run.thetas, evaluations, checkpoint.path, **how_random)
-            require_same_f(checkpoint, sources, options.on_change, again)
+            repeats = evaluator.repeats(stochastic=run.settings["stochastic"])
+            require_same_f(checkpoint, sources, options.on_change, stored.choose if repeats else None)
         if start is not None:
             require_same("C", start.C, evaluations.outputs[0] if evaluations.outputs else None)
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
         try:
             if reused < evaluations.n_total:
-                _evaluate_missing(workers, run, evaluations, checkpoint, options)
+                _evaluate_missing(workers, run, evaluations, stored, checkpoint, options)
+            else:
+                stored.evaluate(workers, [], lambda _: None)
         finally:
             if checkpoint is not None:
                 forget_restless(checkpoint, sources)
@@ -168,6 +169,7 @@ def _evaluate_missing(
     workers: ThisProcess | Scheduler,
     run: RunPoints,
     evaluations: Evaluations,
+    stored: StoredPoints,
     checkpoint: Checkpoint | None,
     options: RunOptions,
 ) -> None:
@@ -182,7 +184,7 @@ def _evaluate_missing(
             report(evaluations.n_done, total)
 
         try:
-            workers.evaluate(_tasks(run, evaluations, options), on_finished)
+            stored.evaluate(workers, _tasks(run, evaluations, options), on_finished)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, evaluations, checkpoint)
             raise

@@ -152,6 +152,10 @@ class Evaluator:
         """Whether the integrand is called with many points at a time."""
         return self.vectorized and (self.entropy is None or self.takes_rngs)
 
+    def repeats(self, *, stochastic: bool) -> bool:
+        """Whether a second call returns the same values: a random integrand does where it takes generators."""
+        return not stochastic or self.entropy is not None
+
     def pieces(self, task: Task) -> Iterator[BatchResult]:
         """Evaluate a task: one result, or one for each point if f takes one point at a time.
 

@@ -146,7 +146,9 @@ class OneProcess(Policy):
         return fit.groups
 
     def split(self, budget: int) -> tuple[int, int]:
-        return budget, 1  # every point serves every theta, so that points of the same theta are a waste
+        p = self._quantity.prior.dim
+        N = min(max(budget // ((p + 1) * (p + 2)), 1), 3)  # three are best, where there are thetas enough (splits.py)
+        return budget // N, N
 
     def plain(self, n: int, known: Runs, rng: np.random.Generator) -> Runs:
         quantity, p = self._quantity, self._quantity.prior.dim
@@ -420,30 +422,6 @@ def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
     apart2[~there.inside(lambda theta: measures_at(family, theta))] = 0.0
     furthest = int(np.argmax(apart2))
     return (runs.theta[furthest], runs.x[end]) if apart2[furthest] > 0 else None
-
-
-def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
-    """A sentence on different values of f at the same x and different thetas; None if there are none, or f is random.
-
-    tolerance: share of the range of values by which simulators in single precision may differ. Smaller differences are
-    the finding "noise".
-    """
-    if samples.stochastic:
-        return None
-    f, theta, x = samples.table, samples.theta[samples.owners], samples.all_points
-    rows, group = equal_rows(x)
-    apart = np.max(np.abs(f - f[rows][group]) / np.maximum(np.ptp(f, axis=0), np.finfo(float).tiny), axis=1)
-    apart[np.all(theta == theta[rows][group], axis=1)] = 0.0
-    j = int(np.argmax(apart))
-    if apart[j] <= tolerance:
-        return None
-    i, names = int(rows[group[j]]), samples.names
-    one, other = (f"{_value(f[row])} at {names.at('theta', theta[row])}" for row in (i, j))
-    return f"at {names.at('x', x[j])}, f is {one} and {other}"
-
-
-def _value(f: Array) -> str:
-    return f"{f[0]:.6g}" if len(f) == 1 else str(f)
 
 
 class MeasuredCost:

@@ -1,8 +1,8 @@
 """Whether f is still the function whose values a checkpoint holds: one check for every run that resumes.
 
-Where f can be called, a few stored points are evaluated again. Where it cannot, or would not repeat its values, its
-fingerprint decides. The version that the user declares decides everywhere. `collect`, `solve` and sessions, in Python
-and on the command line, make this check.
+Where f can be called, a few stored points are evaluated again, beside the first new ones. Where it cannot, or would
+not repeat its values, its fingerprint decides. The version that the user declares decides everywhere. `collect`,
+`solve` and sessions, in Python and on the command line, make this check.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKED_POINTS, CHECKED_IF_EDITED = 3, 12  # stored points that are evaluated ag
 SHOWN_PARTS = 5  # in a message
 
 Record = dict[str, str | None]  # the digest of each part, None if it is unseen, and the version
-Evaluate = Callable[[int, str], None]
+Repeat = Callable[[int, str, Callable[[], None]], None]
 
 
 class ResumedFile(Protocol):
@@ -41,6 +41,12 @@ class ResumedFile(Protocol):
 
     def write_sources(self, sources: Record) -> None:
         """Replace the record in the file."""
+
+    def hold(self) -> None:
+        """Let nothing that is written from now on reach the file before `keep`."""
+
+    def keep(self) -> None:
+        """Write to the disk what was held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +97,29 @@ def ways_out() -> str:
 
 
 def require_same_f(
-    file: ResumedFile, sources: Sources, on_change: OnChange, evaluate: Evaluate | None, *, keep: bool = True
+    file: ResumedFile, sources: Sources, on_change: OnChange, repeat: Repeat | None, *, keep: bool = True
 ) -> None:
     """Raise a CheckpointError if f is not the function whose values a file holds; warn about smaller changes.
 
-    evaluate: evaluates this many stored points again, and raises an error with the given hint if f has other values
-    there; None if f cannot be called here, or would not repeat its values.
+    repeat: lets this many stored points be evaluated again, with an error that has the given hint if f has other values
+    there, and a function to call if it has the same; None if f cannot be called here, or would not repeat its values.
     keep: whether the file takes the present sources where its own are overruled, or cannot be compared.
     """
     stored, path = file.sources, file.path
     changes = {name: parts for name in sources.functions if (parts := sources.changes(stored, name))}
     edited, is_new = changes.pop(INTEGRAND, []), stored.get(VERSION) != sources.version
+    n = CHECKED_IF_EDITED if edited else CHECKED_POINTS
+
+    def accept() -> None:
+        if edited and repeat is not None and on_change != "reuse":
+            same = f"Up to {n} of its points were evaluated again and have the same values: all its values are reused."
+            _warn(f"{_changed(path, INTEGRAND, edited)}. {same}")
+        for name, parts in changes.items():
+            _warn(f"{_changed(path, name, parts)}. {WHY_REUSED[name]}: all values are reused.")
+        if keep and stored != sources.record and (on_change == "reuse" or sources.is_hidden(stored)):
+            file.write_sources(sources.record)
+        file.keep()
+
     if on_change == "reuse":
         if edited or is_new:
             of_file = f"the values in {path} are of another version: {_versions(stored, sources)}"
@@ -109,12 +127,9 @@ def require_same_f(
             _warn(f"{how}. Nothing is evaluated again: its values are reused, and missing ones are those of the new f.")
     elif is_new:
         raise CheckpointError(f"{path} holds values of another f: {_versions(stored, sources)}. {ways_out()}")
-    elif evaluate is not None:
-        n = CHECKED_IF_EDITED if edited else CHECKED_POINTS
-        evaluate(n, _hint(edited))
-        if edited:
-            same = f"Up to {n} of its points were evaluated again and have the same values: all its values are reused."
-            _warn(f"{_changed(path, INTEGRAND, edited)}. {same}")
+    elif repeat is not None:
+        repeat(n, _hint(edited), accept)
+        return
     elif edited:
         raise CheckpointError(f"{path} holds values of another f: {_changed('it', INTEGRAND, edited)}. {ways_out()}")
     elif sources.is_hidden(stored):
@@ -122,10 +137,7 @@ def require_same_f(
             f"whether the integrand has changed since {path} was made cannot be seen, because another version of "
             f"Python or cbq made it. Its values are reused."
         )
-    for name, parts in changes.items():
-        _warn(f"{_changed(path, name, parts)}. {WHY_REUSED[name]}: all values are reused.")
-    if keep and stored != sources.record and (on_change == "reuse" or sources.is_hidden(stored)):
-        file.write_sources(sources.record)
+    accept()
 
 
 def forget_restless(file: ResumedFile, sources: Sources, *, by_f: bool = True) -> None:

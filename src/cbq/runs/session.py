@@ -28,11 +28,11 @@ from cbq.runs.estimands import Pointwise
 from cbq.runs.focus import Focus
 from cbq.runs.goal import Goal, Round, is_reached
 from cbq.runs.integrand import Evaluator
-from cbq.runs.overhead import SHARES, Overhead, Spent
+from cbq.runs.overhead import ONE_BATCH, SHARES, SOBOL, Overhead, Spent
 from cbq.runs.policies import Kernels, MeasuredCost, policy_for
 from cbq.runs.quantity import Quantity
-from cbq.runs.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
-from cbq.runs.trial import Evaluates, repeated
+from cbq.runs.resuming import OnChange, Sources, forget_restless, require_same_f
+from cbq.runs.trial import StoredPoints
 from cbq.samples import Cost, Names, Runs, Samples, check_magnitude, measures_at
 
 GOAL_NOTE, SECONDS_NOTE, SPENT_NOTE = "goal", "seconds", "own"  # names of the goal and the times in a checkpoint
@@ -166,6 +166,7 @@ class Session:
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
         self._estimated: dict[tuple[int, int, bool], FittedRound] = {}  # by values, failures and whether it is a round
+        self._sampled: tuple[tuple[int, int], Samples | None] | None = None  # by the numbers of values and failures
         self._kernels: Kernels | None = None  # of the last round
         self._limit: Overhead | None = None  # of the own time
         self.deadline: float | None = None  # seconds since 1970, after which no run should end
@@ -201,37 +202,31 @@ class Session:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
 
-    def _resume(
-        self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None
-    ) -> None:
+    def _resume(self, on_change: OnChange, evaluator: Evaluator | None = None) -> StoredPoints:
         """Resume from the results in the checkpoint, or raise a CheckpointError if f has changed since.
 
-        workers, evaluator: to call f; None if it is evaluated elsewhere.
+        evaluator: calls f, here or in workers; None if f is evaluated elsewhere. Returns the runs to make again.
         """
+        evaluations = Evaluations([x[None] for x in self._runs.x])
+        evaluations.allocate(self._outputs or ())
+        for t, value in self._values.items():
+            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
+        stored = StoredPoints(self._ledger, self._runs.theta, evaluations)
         if self._ledger is None:
-            return
+            return stored
         if self._values:
-            again = None if workers is None or evaluator is None else self._repeated(workers, evaluator)
-            require_same_f(self._ledger, self._sources, on_change, again)
+            repeats = evaluator is not None and evaluator.repeats(stochastic=self._quantity.stochastic)
+            require_same_f(self._ledger, self._sources, on_change, stored.choose if repeats else None)
         elif self._ledger.sources != self._sources.record:
             self._ledger.write_sources(self._sources.record)
-        self._calls_f = workers is not None
+        self._calls_f = evaluator is not None
         self.note(GOAL_NOTE, self.goal.record)
+        return stored
 
     def _warn_if_changed(self) -> None:
         """Warn if f has changed since the results in the checkpoint; the checkpoint stays as it is."""
         if self._ledger is not None and self._values:
             require_same_f(self._ledger, self._sources, "reuse", None, keep=False)
-
-    def _repeated(self, workers: Evaluates, evaluator: Evaluator) -> Evaluate | None:
-        """A function that repeats runs, each as a theta with one point."""
-        assert self._ledger is not None
-        evaluations = Evaluations([x[None] for x in self._runs.x])
-        evaluations.allocate(self._outputs or ())
-        for t, value in self._values.items():
-            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
-        random = self._quantity.stochastic
-        return repeated(workers, evaluator, self._runs.theta, evaluations, self._ledger.path, stochastic=random)
 
     def note(self, name: str, record: Any) -> None:
         """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
@@ -333,6 +328,12 @@ class Session:
         """The samples of all runs so far; None before there is a value."""
         if not self._values:
             return self._quantity.start
+        now = len(self._values), len(self._failures)
+        if self._sampled is None or self._sampled[0] != now:
+            self._sampled = now, self._samples()
+        return self._sampled[1]
+
+    def _samples(self) -> Samples | None:
         ids = sorted(self._values.keys() | self._failures.keys())
         nothing = np.full(self._outputs or (), np.nan)
         values = np.array([self._values.get(t, nothing) for t in ids])
@@ -347,12 +348,11 @@ class Session:
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
         known = len(self._quantity.started) + len(self._runs)
-        if self._share:
+        if self._share != SOBOL:
             require_memory(
                 (n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time"
             )
-        self._record_round()
-        new, first = self._next(n, plain=not self._share), len(self._runs)
+        new, first = self._at_round(n), len(self._runs)
         self._spent, self._spending = self._spent.after(self._n_values, self._spending), 0.0
         if self._limit is not None:
             self.note(SPENT_NOTE, self._spent.record)
@@ -361,6 +361,12 @@ class Session:
         self._runs += new
         self._asked_at += [time.time()] * n
         return self._asked(range(first, len(self._runs)))
+
+    @_timed
+    def _at_round(self, n: int) -> Runs:
+        """Record the present round, and choose the next n runs."""
+        self._record_round()
+        return self._next(n, plain=self._share == SOBOL)
 
     @_one_at_a_time
     def ask_again(self, lease: float, n: int | None = None) -> Asked:
@@ -401,7 +407,7 @@ class Session:
 
     @property
     def _share(self) -> int:
-        """A batch is the runs so far over this number; 0: all further runs are one batch of Sobol points.
+        """A batch is the runs so far over this number, or `ONE_BATCH` or `SOBOL`.
 
         A share that a call with a limit of the own time has left in the checkpoint is none of a call without one.
         """
@@ -435,8 +441,9 @@ class Session:
         A fit to a few more runs changes little. It is a larger share where fits would take too long.
         """
         done, share = self.n_told + len(self._quantity.started), self._share
-        wanted = -(-done // share) if share else self._affordable(workers)
-        if not share and self.goal.has_target and self._limit is not None:
+        in_one = share in (ONE_BATCH, SOBOL)
+        wanted = self._affordable(workers) if in_one else -(-done // share)
+        if in_one and self.goal.has_target and self._limit is not None:
             wanted = (self._limit.ahead - 1) * done
         if done < self._policy.first:
             wanted = self._policy.first - done
@@ -481,6 +488,7 @@ class Session:
     def forget_failures(self) -> None:
         """Make failed runs pending again."""
         self._failures.clear()
+        self._sampled = None
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -542,6 +550,7 @@ class Session:
         return float(np.sum(self._runs.take(done).costs(self._cost)))
 
     @property
+    @_timed
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
         spent = self._affordable(1) < 1
@@ -587,12 +596,14 @@ class Session:
         """
         if self._n_values < self._policy.first:
             return None
-        chosen = final or self._is_round or self._kernels is None
-        key = len(self._values), len(self._failures), chosen
+        now = len(self._values), len(self._failures)
+        at_last = bool(self._rounds) and self._rounds[-1].runs == self._n_values and (*now, True) in self._estimated
+        chosen = final or self._is_round or self._kernels is None or at_last
+        key = *now, chosen
         if key not in self._estimated:
             samples = self.samples
             assert samples is not None
-            self._estimated = {each: known for each, known in self._estimated.items() if each[:2] == key[:2]}
+            self._estimated = {each: known for each, known in self._estimated.items() if each[:2] == now}
             self._estimated[key] = self._fitted(samples, None if chosen else self._kernels)
         return self._estimated[key]
 

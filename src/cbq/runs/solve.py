@@ -11,14 +11,15 @@ import numpy as np
 
 from cbq.checkpoint import BatchResult
 from cbq.common import Course, WorkerError, course, short
+from cbq.fit import dependence_on_theta
 from cbq.runs.answer import AdaptiveAnswer, course_of, foreseen_runs, worst_quantity
 from cbq.runs.asynchronous import NextRuns, Watch
 from cbq.runs.collect import RunOptions, workers_for
 from cbq.runs.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.runs.overhead import Overhead
-from cbq.runs.policies import dependence_on_theta
 from cbq.runs.scheduling import Scheduler, ThisProcess
 from cbq.runs.session import Session
+from cbq.runs.trial import StoredPoints
 
 
 def solve(
@@ -38,15 +39,16 @@ def solve(
         closing(workers_for(evaluator, options)) as workers,
         course(options.progress, name, session.n_told, session.goal.budget) as shown,
     ):
-        session._resume(options.on_change, workers, evaluator)
+        stored = session._resume(options.on_change, evaluator)
         if options.on_error == "raise":
             session.forget_failures()
-        run = _Run(session, workers, options, Shown(session, shown, name), batch, overhead)
+        run = _Run(session, workers, stored, options, Shown(session, shown, name), batch, overhead)
         try:
             _require_independence(session)
             while run.goes_on():
                 run.advance()
                 _require_independence(session)
+            stored.evaluate(workers, [], session.take)  # where nothing was left to run
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, session)
             raise
@@ -97,6 +99,7 @@ class _Run:
 
     session: Session
     workers: ThisProcess | Scheduler
+    stored: StoredPoints
     options: RunOptions
     shown: Shown
     batch: int | None
@@ -118,7 +121,7 @@ class _Run:
             if self.session.outputs is not None:
                 self._keep_busy(self.workers)
         elif len(self.session.pending):
-            self.workers.evaluate(self._tasks(), self._take)
+            self.stored.evaluate(self.workers, self._tasks(), self._take)
 
     def _ask(self) -> None:
         session = self.session
@@ -135,7 +138,7 @@ class _Run:
         """
         while self.session.outputs is None and len(self.session.pending):
             task = self._tasks()[0]
-            self.workers.evaluate([task], self._take)
+            self.stored.evaluate(self.workers, [task], self._take)
             if self.session.outputs is None and self.session.n_told >= failures:
                 did = self.session.failures[task.batch.t]
                 raise task.points.failure(0, did, f", and it failed at all {self.session.n_told} runs so far.")
@@ -155,7 +158,7 @@ class _Run:
             runs.note(results)
             self._take(results)
 
-        scheduler.evaluate_chosen(runs, on_finished, report_first=True)
+        self.stored.evaluate_chosen(scheduler, runs, on_finished)
 
     def _n_workers(self) -> int:
         return self.options.in_flight or self.workers.n_workers
@@ -171,8 +174,9 @@ class _Run:
 
 def _evidence(session: Session) -> str | None:
     """Runs that show that f depends on theta although the problem denies it; None if there are none."""
-    samples = session.samples
-    return None if samples is None or samples.depends_on_theta else dependence_on_theta(samples)
+    if session._quantity.depends_on_theta or (samples := session.samples) is None:
+        return None
+    return dependence_on_theta(samples)
 
 
 def _require_independence(session: Session) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from cbq.common import Array, Integers, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import Integrals, line_for, together
-from cbq.fit import Finding
+from cbq.fit import Finding, dependence_on_theta
 from cbq.gp import PooledPoints, takes_log_theta
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel, standard_kernels
 from cbq.measures import Measure
@@ -93,9 +93,12 @@ def _shares(samples: Samples, u: Array, *, draws: int = 8000, least: float = 0.0
 
 
 def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
-    """A finding where equal points have values of f that differ."""
+    """A finding where equal points have values of f that differ: at different thetas, or at the same one, too."""
     if apart <= 1e-9:
         return []
+    if not samples.depends_on_theta and (evidence := dependence_on_theta(samples)) is not None:
+        text = f"f depends on theta, although the samples have depends_on_theta=False: {evidence}."
+        return [Finding("dependence", text)]
     elsewhere = " If it depends on theta after all, pass depends_on_theta=True." * (not samples.depends_on_theta)
     text = "f has different values at equal points, which are averaged: cbq assumes that f has no noise."
     return [Finding("noise", f"{text}{elsewhere}")]
