@@ -24,7 +24,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import Kernel
 from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.linalg.threads import in_threads
-from cbq.samples import Samples, equal_rows
+from cbq.samples import Samples, equal_rows, named_row
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
@@ -84,7 +84,8 @@ class Emulator:
     """The values of f at any x and theta, predicted by a fit of one process.
 
     Points x are (n, d), or (n,) for d = 1. theta is one (p,) for all points, or one for each, (n, p); it may be left
-    out where f does not depend on it. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
+    out where f does not depend on it. Columns of tables are found by their names, and so are the entries of one theta
+    that is a mapping or a row of a table. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
     within the bounds of f. Where f is random, the values are its means.
 
     Examples
@@ -261,9 +262,11 @@ class Emulator:
     def _thetas(self, theta: npt.ArrayLike | None, n: int) -> Array | None:
         if theta is None:
             return None
-        if (given := np.asarray(theta)).ndim < 2 and given.size == self.fit.p:
-            theta = given.reshape(1, self.fit.p)
-        found = self.fit._thetas(theta)
+        row = named_row(theta) if np.size(theta) == self.fit.p else theta
+        given = self.fit.names.ordered("theta", row, "theta")
+        if np.ndim(given) < 2 and np.size(given) == self.fit.p:
+            given = np.reshape(given, (1, self.fit.p))
+        found = self.fit._thetas(given)
         if len(found) not in (1, n):
             raise ValueError(
                 f"theta has {len(found)} rows, but there are {n} points x: pass one theta, or one for each."
