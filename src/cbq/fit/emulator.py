@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, RNGLike, blocks, count, flag, generator, points, require_memory
+from cbq.common import Array, Booleans, RNGLike, blocks, count, flag, generator, points, require_memory
 from cbq.fit.findings import are_events, shows_one_value
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import Kernel
@@ -41,6 +41,9 @@ class ValueProcess(Protocol):
 
     def correlated(self, x: Array, theta: Array | None) -> Sequence[CorrelatedValues]:
         """The values with their covariances to others, for the middle one of the scales that errors may have."""
+
+    def misses(self, x: Array, theta: Array | None) -> Booleans:
+        """Whether each of the points is where the runs do not reach, (n, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +229,20 @@ class Emulator:
 
         variance, mean = in_threads(known, list(blocks(len(x), 1024)), axis=1)
         return variance, mean
+
+    def unreached(self, x: Array, theta: Array, weights: Array, is_open: Booleans, size: int = 256) -> Array:
+        """The share (C,) of weights (n, C) at points x (n, d), theta (p,), that are open and beyond the reach of runs.
+
+        size : points that are looked at, taken in proportion to the weights.
+        """
+        found = np.zeros(weights.shape[1])
+        for c, column in enumerate(weights.T):
+            total = np.cumsum(column)
+            if total[-1] > 0:
+                rows = np.searchsorted(total, total[-1] * (np.arange(size) + 0.5) / size)
+                missed = self.process.misses(x[rows], self._same(theta, x[rows]))[:, c]
+                found[c] = np.mean(missed & is_open[rows, c])
+        return found
 
     def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
