@@ -200,7 +200,7 @@ class Emulator:
         if are_events(self.samples.table):
             raise ValueError(
                 "f has no outcome by a Gaussian process, as all of its values are 0 or 1: fit cbq.LatentBQ() to these "
-                "samples, whose predict(theta) is the probability of 1."
+                "samples, whose outcome(theta) is the distribution."
             )
 
     def require_measures(self, theta: Array) -> None:
