@@ -631,10 +631,7 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
         for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")
         for method in ("under", "vary")
     ),
-    *(
-        f"{name}Fit.outcome"
-        for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")
-    ),
+    *(f"{name}Fit.outcome" for name in ("CBQ", "ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
     *(f"{name}Fit.noise" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "LatentBQ", "MonteCarlo")),
     "MonteCarloFit.gradient",  # it has no answers around the observed thetas
     "Session.fit",  # it has too few runs

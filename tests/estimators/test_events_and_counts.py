@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 import cbq
+from cbq.fit import DrawnMeans
 from cbq.measures import Gaussian, Poisson, Uniform
 
 THETA = np.linspace(-1.0, 1.0, 9)
@@ -70,6 +71,68 @@ def test_an_event_that_no_run_has_met_may_happen():
     assert np.all(high < 0.2)
 
 
+def test_the_outcome_of_an_event_is_its_probability(fit):
+    outcome = fit.outcome(THETA)
+    p, low, high = outcome.sf(0.0, level=0.95)
+    assert_allclose(p, fit.predict(THETA), atol=2e-3)
+    assert_allclose((low, high), fit.interval(THETA), atol=0.01)
+    assert_array_equal(outcome.cdf([-0.5, 1.0]), [[0.0, 1.0]] * len(THETA))
+    assert_allclose(outcome.cdf([0.0, 0.9])[:, 1], 1 - p)
+    assert_allclose(outcome.mean(), p)
+    assert_allclose(outcome.var(), p * (1 - p))
+    assert_array_equal(outcome.ppf([0.01, 0.999]), [[0.0, 1.0]] * len(THETA))
+    assert_allclose(outcome.expected_shortfall(0.5), np.minimum(p / 0.5, 1.0))
+    assert np.all(outcome.std(level=0.9)[1] <= outcome.std())
+
+
+def test_the_outcome_of_a_count_has_the_distribution_of_its_draws():
+    problem_ = problem(lambda x, theta, rng: 1.0 * rng.poisson(np.exp(0.5 * x[:, 0])), stochastic=True)
+    outcome = cbq.LatentBQ().fit(problem_.collect(16, 16, rng=0, design="sobol")).outcome([0.0])
+    rate, weights = np.exp(0.5 * np.polynomial.hermite_e.hermegauss(60)[0]), np.polynomial.hermite_e.hermegauss(60)[1]
+    weights = weights / np.sum(weights)
+    k = np.arange(60)
+    F = poisson.cdf(k[:, None], rate) @ weights
+    pmf = np.diff(F, prepend=0.0)
+    ends = [
+        (outcome.sf([0.0, 2.5, 4.0], level=0.99), 1 - F[[0, 2, 4]]),
+        (outcome.std(level=0.99), np.sqrt(pmf @ k**2 - (pmf @ k) ** 2)),
+        (outcome.expected_shortfall(0.9, level=0.99), _shortfall(k, pmf, 0.9)),
+        (outcome.ppf([0.5, 0.95, 0.99], level=0.99), np.searchsorted(F, [0.5, 0.95, 0.99])),
+    ]
+    for (estimate, low, high), truth in ends:
+        assert np.all((low <= truth) & (truth <= high))
+        assert np.all((low <= estimate) & (estimate <= high))
+    assert_array_equal(outcome.interval(0.9), ([0.0], [outcome.ppf(0.95)[0]]))
+    assert list(outcome.to_columns([0.5])) == ["theta", "mean", "std", "q50"]
+
+
+def _shortfall(k, pmf, q):
+    v = np.searchsorted(np.cumsum(pmf), q)
+    return v + pmf @ np.maximum(k - v, 0) / (1 - q)
+
+
+def test_functionals_of_one_poisson_distribution_are_exact():
+    rate, q = 3.7, np.array([0.2, 0.5, 0.9, 0.999])
+    one = DrawnMeans(np.ones(1), np.array([[rate]]), are_events=False)
+    assert_allclose(one.cdf(np.array([-1.0, 0.0, 2.9, 8.0]))[0], poisson.cdf([-1, 0, 2, 8], rate))
+    assert_array_equal(one.ppf(q)[0], poisson.ppf(q, rate))
+    assert_allclose(one.variance(q)[0], rate)
+    k = np.arange(80)
+    assert_allclose(one.shortfall(q)[0], [_shortfall(k, poisson.pmf(k, rate), each) for each in q])
+
+
+def test_what_an_outcome_of_events_cannot_answer_is_refused(fit):
+    outcome = fit.outcome([0.0])
+    for call, words in (
+        (lambda: outcome.ppf(1.0), "q must be between 0 and 1"),
+        (lambda: outcome.cdf(np.nan), "c must be finite"),
+        (lambda: outcome.cdf(np.zeros((2, 2))), "c must be a number or"),
+        (lambda: outcome.sf(0.0, level=2.0), "level"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
 def test_discrete_measures_outputs_and_dependence_on_theta():
     made = cbq.Problem(
         lambda x, theta: np.column_stack([1.0 * (x[:, 0] > 3 + theta[0]), x[:, 0]]),
@@ -79,6 +142,7 @@ def test_discrete_measures_outputs_and_dependence_on_theta():
     found = cbq.LatentBQ().fit(made.collect(8, 6, rng=0))
     mean, std = found.predict([0.1], return_std=True)
     assert mean.shape == (1, 2)
+    assert found.outcome([0.1, 0.2]).sf([0.0, 1.0]).shape == (2, 2, 2)
     assert [each.link for each in found.priors[:: len(found.priors) // 2]] == ["probit", "log"]
     assert abs(mean[0, 1] - 3.0) < 4 * std[0, 1]
 
@@ -118,6 +182,6 @@ def test_options_are_checked(options, words):
         cbq.LatentBQ(**options)
 
 
-def test_an_event_has_no_outcome_beside_its_probability(fit):
-    with pytest.raises(ValueError, match="is the probability of the event"):
-        fit.outcome(THETA)
+def test_an_event_has_no_emulator(fit):
+    with pytest.raises(ValueError, match=r"no emulator: fit.predict\(theta\) is the probability of the event"):
+        _ = fit.emulator

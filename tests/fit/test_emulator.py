@@ -104,6 +104,34 @@ def test_what_is_not_a_point_is_refused(fit, x, theta, words):
         fit.emulator.predict(x, theta)
 
 
+def test_one_theta_is_read_by_its_names():
+    pd = pytest.importorskip("pandas")
+    made = cbq.Problem(
+        lambda x, theta: x[:, 0] + theta[0] + 10 * theta[1],
+        lambda theta: Gaussian(0.0, 1.0),
+        Uniform([0.0, 0.0], [1.0, 1.0]),
+        names={"theta": ["a", "b"]},
+    )
+    emulator = cbq.MOBQ().fit(made.collect(16, 6, rng=0, design="sobol")).emulator
+    expected = emulator.predict([0.0, 1.0], [0.2, 0.9])
+    for theta in ({"b": 0.9, "a": 0.2}, pd.Series({"b": 0.9, "a": 0.2}), pd.DataFrame({"b": [0.9], "a": [0.2]})):
+        assert_array_equal(emulator.predict([0.0, 1.0], theta), expected)
+        assert_array_equal(emulator.sample([0.0], theta, rng=0), emulator.sample([0.0], [0.2, 0.9], rng=0))
+    for theta in ({"b": 0.9, "c": 0.2}, pd.Series({"b": 0.9, "c": 0.2})):
+        with pytest.raises(ValueError, match="theta has no column 'a'"):
+            emulator.predict([0.0], theta)
+
+
+def test_a_single_coordinate_of_theta_is_read_by_its_name():
+    pd = pytest.importorskip("pandas")
+    emulator = cbq.MOBQ().fit(cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)).emulator
+    expected = emulator.predict([90.0, 110.0], 100.0)
+    for theta in ({"theta": 100.0}, pd.Series({"theta": 100.0})):
+        assert_array_equal(emulator.predict([90.0, 110.0], theta), expected)
+    many = pd.Series({"first": 90.0, "second": 100.0})  # thetas of two points, as in fit.predict
+    assert emulator.predict([90.0, 110.0], many).shape == (2,)
+
+
 @pytest.mark.parametrize("nystrom", [None, 40])
 def test_covariances_factor_by_factor_are_those_of_joint_predictions(nystrom):
     made = cbq.MOBQ(nystrom=nystrom).fit(problem().collect(10, 8, rng=0, design="sobol")).calibrated(1.5)

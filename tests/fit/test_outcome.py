@@ -119,10 +119,67 @@ def test_the_spread_of_a_skewed_f_has_an_interval_above_zero():
     """Few points decide the variance of a lognormal: its interval is wide, and reaches further up than down."""
     problem = shifted(lambda x: np.exp(2.0 * x[:, 0]))  # 1.4 standard normal
     outcome = cbq.MOBQ().fit(problem.collect(10, 10, rng=0, design="sobol")).outcome([0.0], size=2**12)
-    std, low, high = (found[0] for found in outcome.std(level=0.95))
+    with pytest.warns(cbq.FitWarning, match="tails: .* of the variance of f at theta"):
+        std, low, high = (found[0] for found in outcome.std(level=0.95))
     assert 0 < low < std < high
     assert low <= np.sqrt((np.exp(1.96) - 1) * np.exp(1.96)) <= high
     assert high - std > std - low
+
+
+def of_a_tail(f, family, **options):
+    """The outcome at theta = 0 of 128 runs."""
+    problem = cbq.Problem(lambda x, theta: f(x[:, 0]), family, Uniform(-0.5, 0.5), depends_on_theta=False)
+    return cbq.MOBQ().fit(problem.collect(16, 8, rng=0, **{"design": "sobol"} | options)).outcome([0.0])
+
+
+@pytest.mark.parametrize(
+    ("f", "family"),
+    [
+        (lambda x: np.exp(2.5 * x), lambda theta: Gaussian(theta, 1.0)),
+        (lambda x: x**2, lambda theta: cbq.measures.LogNormal(theta, 1.0)),
+        (lambda x: np.exp(0.45 * x), lambda theta: cbq.measures.Gamma(1.0, 1.0 + 0.0 * theta[0])),
+        (lambda x: x**2, lambda theta: cbq.measures.StudentT(5.0, theta[0], 1.0)),
+    ],
+)
+@pytest.mark.parametrize("design", ["sobol", "iid"])
+def test_a_variance_that_the_runs_do_not_show_is_a_warning(f, family, design):
+    outcome = of_a_tail(f, family, design=design)
+    with pytest.warns(cbq.FitWarning, match="^tails: "):
+        outcome.std()
+    with pytest.warns(cbq.FitWarning, match="^tails: "):
+        outcome.var(level=0.9)
+
+
+def test_far_quantiles_of_heavy_tails_are_a_warning_and_the_middle_is_none():
+    outcome = of_a_tail(lambda x: np.exp(2.5 * x), lambda theta: Gaussian(theta, 1.0))
+    for far in (lambda: outcome.ppf([0.5, 0.999]), lambda: outcome.expected_shortfall(0.99)):
+        with pytest.warns(cbq.FitWarning, match="^tails: "):
+            far()
+    assert outcome.ppf(0.5)[0] == pytest.approx(1.0, rel=0.01)
+    outcome.interval(0.5)
+    outcome.cdf(1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "family"),
+    [
+        (lambda x: x**2, lambda theta: Gaussian(theta, 1.0)),
+        (lambda x: np.exp(0.5 * x) + np.sin(x), lambda theta: Gaussian(theta, 1.0)),
+        (lambda x: x, lambda theta: cbq.measures.StudentT(5.0, theta[0], 1.0)),
+        (lambda x: x**4, lambda theta: Uniform(theta - 1.0, theta + 1.0)),
+    ],
+)
+def test_tails_that_the_runs_show_are_no_warning(f, family):
+    outcome = of_a_tail(f, family)
+    assert np.all(outcome.std() > 0)
+    assert np.all(np.isfinite(outcome.expected_shortfall([0.5, 0.99])))
+
+
+def test_the_square_of_a_linear_function_of_a_power_tail_has_no_finite_variance():
+    with warnings.catch_warnings(action="ignore", category=cbq.FitWarning):  # too few runs to see the growth of f
+        outcome = of_a_tail(lambda x: x, lambda theta: cbq.measures.StudentT(3.0, theta[0], 1.0))
+    with pytest.warns(cbq.FitWarning, match=r"tails: f grows about as \|x\|\^1, .* the square of f has no finite"):
+        outcome.std()
 
 
 def test_outputs_have_distributions_of_their_own_and_events_concern_them_jointly():

@@ -5,8 +5,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cbq
-from cbq.indices.emulated import Quadratic, SensitivityOptions, _drawn, _Output, emulated_shares, expected_at_ends
+from cbq.indices.emulated import (
+    Quadratic,
+    SensitivityOptions,
+    Shares,
+    _drawn,
+    _Output,
+    emulated_shares,
+    expected_at_ends,
+)
 from cbq.indices.inputs import OneMeasure
+from cbq.indices.plan import Plan
 from cbq.measures import Gaussian, Uniform
 
 FAST = SensitivityOptions(points=2**13, drawn=128)
@@ -126,3 +135,15 @@ def test_options_are_checked():
         SensitivityOptions(sequences=1)
     assert SensitivityOptions().size(2) * 8 == 2**14
     assert SensitivityOptions(points=100, sequences=2).size(1) == 64
+
+
+def test_an_index_that_may_be_hidden_in_the_lengthscales_may_be_zero():
+    """Of two inputs and an open share of 0.02, indices below 0.01 are not known; larger ones keep their ends."""
+    plan = Plan.of(2, second=False, shapley=False, exact=8, permutations=64, rng=np.random.default_rng(0))
+    estimate = np.array([{2: 1.0}.get(len(each), 0.9 if 0 in each else 0.004) for each in plan.subsets])
+    possible = estimate + 1e-4 * np.linspace(-1.0, 1.0, 200)[:, None] * (estimate < 1)
+    found = Shares(estimate, np.tile(estimate, (8, 1)), possible, 0.02).read(plan, 0.95)
+    middle, low, high = found["first"]
+    assert_allclose(middle, [0.9, 0.004])
+    assert_allclose(low, [0.9 - 0.95e-4, 0.0], atol=1e-6)
+    assert_allclose(high, [0.9 + 0.95e-4, 0.01], atol=1e-6)

@@ -4,6 +4,7 @@ from cbq.fit.answer_section import MAX_DRAWN
 from cbq.fit.base import Fit, load
 from cbq.fit.best import BestTheta, Contest
 from cbq.fit.between_thetas import Interpolation
+from cbq.fit.counts import CountOutcome, DrawnMeans
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.emulator import CorrelatedValues, Emulator, whitening
 from cbq.fit.findings import (
@@ -40,6 +41,7 @@ from cbq.fit.thetas import FRESH, MARGIN, N_WANTED, Suggestion, thetas_between
 from cbq.fit.varied import Varied
 
 __all__ = [
+    "CountOutcome",
     "Emulator",
     "Finding",
     "Fit",

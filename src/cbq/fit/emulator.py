@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq.common import Array, RNGLike, blocks, count, flag, generator, points, require_memory
+from cbq.common import Array, Booleans, RNGLike, blocks, count, flag, generator, points, require_memory
 from cbq.fit.findings import are_events, shows_one_value
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import Kernel
 from cbq.linalg.lapack import eigh, symmetric_root
 from cbq.linalg.threads import in_threads
-from cbq.samples import Samples, equal_rows
+from cbq.samples import Samples, equal_rows, named_row
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
@@ -41,6 +41,9 @@ class ValueProcess(Protocol):
 
     def correlated(self, x: Array, theta: Array | None) -> Sequence[CorrelatedValues]:
         """The values with their covariances to others, for the middle one of the scales that errors may have."""
+
+    def misses(self, x: Array, theta: Array | None) -> Booleans:
+        """Whether each of the points is where the runs do not reach, (n, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,8 @@ class Emulator:
     """The values of f at any x and theta, predicted by a fit of one process.
 
     Points x are (n, d), or (n,) for d = 1. theta is one (p,) for all points, or one for each, (n, p); it may be left
-    out where f does not depend on it. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
+    out where f does not depend on it. Columns of tables are found by their names, and so are the entries of one theta
+    that is a mapping or a row of a table. Where f has no axis of outputs, results are (n,), otherwise (n, C). They stay
     within the bounds of f. Where f is random, the values are its means.
 
     Examples
@@ -196,7 +200,7 @@ class Emulator:
         if are_events(self.samples.table):
             raise ValueError(
                 "f has no outcome by a Gaussian process, as all of its values are 0 or 1: fit cbq.LatentBQ() to these "
-                "samples, whose predict(theta) is the probability of 1."
+                "samples, whose outcome(theta) is the distribution."
             )
 
     def require_measures(self, theta: Array) -> None:
@@ -225,6 +229,20 @@ class Emulator:
 
         variance, mean = in_threads(known, list(blocks(len(x), 1024)), axis=1)
         return variance, mean
+
+    def unreached(self, x: Array, theta: Array, weights: Array, is_open: Booleans, size: int = 256) -> Array:
+        """The share (C,) of weights (n, C) at points x (n, d), theta (p,), that are open and beyond the reach of runs.
+
+        size : points that are looked at, taken in proportion to the weights.
+        """
+        found = np.zeros(weights.shape[1])
+        for c, column in enumerate(weights.T):
+            total = np.cumsum(column)
+            if total[-1] > 0:
+                rows = np.searchsorted(total, total[-1] * (np.arange(size) + 0.5) / size)
+                missed = self.process.misses(x[rows], self._same(theta, x[rows]))[:, c]
+                found[c] = np.mean(missed & is_open[rows, c])
+        return found
 
     def paths(self, x: Array, theta: Array, few: int, size: int, rng: np.random.Generator) -> Paths:
         """Draws of f as a function of x at one theta (p,), at points x (n, d), by `few` of them, the first ones."""
@@ -261,9 +279,11 @@ class Emulator:
     def _thetas(self, theta: npt.ArrayLike | None, n: int) -> Array | None:
         if theta is None:
             return None
-        if (given := np.asarray(theta)).ndim < 2 and given.size == self.fit.p:
-            theta = given.reshape(1, self.fit.p)
-        found = self.fit._thetas(theta)
+        row = named_row(theta) if np.size(theta) == self.fit.p else theta
+        given = self.fit.names.ordered("theta", row, "theta")
+        if np.ndim(given) < 2 and np.size(given) == self.fit.p:
+            given = np.reshape(given, (1, self.fit.p))
+        found = self.fit._thetas(given)
         if len(found) not in (1, n):
             raise ValueError(
                 f"theta has {len(found)} rows, but there are {n} points x: pass one theta, or one for each."

@@ -2,7 +2,8 @@
 
 Where the distribution of a coordinate falls as P(|x - m| > r) ~ r^-a and f grows as |x - m|^b, E f^2 is infinite if
 2 b >= a. Points hardly show it: the rare points that decide it were not drawn. The measure is known, and its
-quantiles give a; the points give b.
+quantiles give a; the points give b. The same holds for the square of f, which decides the variance of an outcome:
+errors of its average are finite if 4 b < a.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ UNKNOWN = (NotImplementedError, TypeError, ValueError, ArithmeticError)  # of me
 
 @dataclass(frozen=True)
 class PowerTail:
-    """A coordinate in which f has no finite variance. growth: b. exponent: a."""
+    """A coordinate in which a power of f has no finite variance. growth: b. exponent: a."""
 
     coordinate: int
     growth: float
@@ -42,13 +43,23 @@ class PowerTail:
 
 def infinite_variance(samples: Samples) -> tuple[Finding, ...]:
     """A finding where f has no finite variance along some coordinate of x, or too few points show whether it has."""
-    found = power_tail(samples)
+    return _infinite(samples, 1, "f") or _unseen_growth(samples)
+
+
+def infinite_variance_of_squares(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where the square of f, which decides its variance, has no finite variance itself."""
+    return _infinite(samples, 2, "the square of f")
+
+
+def _infinite(samples: Samples, power: int, what: str) -> tuple[Finding, ...]:
+    found = power_tail(samples, power)
     if found is None:
-        return _unseen_growth(samples)
+        return ()
     name = samples.names.x[found.coordinate]
     text = (
         f"f grows about as |{name}|^{found.growth:.2g}, and probabilities of large |{name}| fall as its power "
-        f"-{found.exponent:.2g}: f has no finite variance, rare points decide the answer, and intervals need not hold."
+        f"-{found.exponent:.2g}: {what} has no finite variance, rare points decide the answer, and intervals need not "
+        f"hold."
     )
     return (Finding("tails", text),)
 
@@ -67,17 +78,22 @@ def _unseen_growth(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("tails", text),)
 
 
-def power_tail(samples: Samples) -> PowerTail | None:
-    """The coordinate in which the variance of f diverges fastest; None if it diverges in none."""
+def power_tail(samples: Samples, power: int = 1) -> PowerTail | None:
+    """The coordinate in which the variance of this power of f diverges fastest; None if it diverges in none."""
     found = []
     for j, exponent in heavy_coordinates(samples).items():
-        found += [PowerTail(j, growth, exponent) for growth in _growths(samples, j) if 2 * growth >= exponent]
-    return max(found, key=lambda each: 2 * each.growth - each.exponent, default=None)
+        found += [PowerTail(j, b, exponent) for b in _growths(samples, j) if 2 * power * b >= exponent]
+    return max(found, key=lambda each: 2 * power * each.growth - each.exponent, default=None)
 
 
 def heavy_coordinates(samples: Samples) -> dict[int, float]:
     """The coordinates of x whose tails fall as a power, with the exponents; none unless points are draws of them."""
-    if not samples.has_measure or not samples.drawn:  # points of a proposal may reach the tails
+    return exponents(samples) if samples.drawn else {}  # points of a proposal may reach the tails
+
+
+def exponents(samples: Samples) -> dict[int, float]:
+    """The exponents of the coordinates of x whose tails fall as a power."""
+    if not samples.has_measure:
         return {}
     some = evenly(samples.T, FEW_THETAS).tolist()
     found = {j: min(_exponent(samples, t, j) for t in some) for j in range(samples.d)}

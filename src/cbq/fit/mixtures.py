@@ -74,6 +74,30 @@ class Marginals:
         first, second = _moments(self.mean - centre, self.std, self.low - centre, self.high - centre)
         return np.atleast_1d(np.maximum(second @ self.weights - (first @ self.weights) ** 2, 0.0))
 
+    def squares(self) -> Array:
+        """What each point adds to the variance, (n,)."""
+        mean = np.clip(self.mean, self.low, self.high)
+        return np.asarray(self.weights * ((mean - mean @ self.weights) ** 2 + self.std**2))
+
+    def beyond_all(self, k: int = 64) -> float:
+        """The share of the variance that seems to lie beyond all points; 1 if it has no limit.
+
+        The outermost k distances from the mean give the power -a with which they fall in their rank (Hill's estimate):
+        squares beyond the last of n points then add its square / (n (1 - 2 a)).
+        """
+        centre, n = float(self.mean @ self.weights), len(self.mean)
+        y = -np.sort(-np.abs(np.clip(self.mean, self.low, self.high) - centre))[: k + 1]
+        if len(y) <= k or not y[k] > 0:
+            return 0.0
+        a = float(np.mean(np.log(y[:k] / y[k])))
+        last2 = float(y[k] * k**a) ** 2
+        return min(1.0, last2 / (n * (1 - 2 * a) * float(self.variance(y)[0]))) if a < 0.5 else 1.0
+
+    def beyond(self, q: float) -> Array:
+        """What each point adds to the probability beyond a quantile, (n,): above it, or below it for q < 1/2."""
+        below = _below(float(self.ppf(np.array([q]))[0]), self.mean, self.std)
+        return np.asarray(self.weights * (below if q < 0.5 else 1 - below))
+
     def shortfall(self, q: Array) -> Array:
         """E[f | the upper 1 - q of F] (K,)."""
         v = self.ppf(q)

@@ -36,6 +36,7 @@ from cbq.common import (
     between_0_and_1,
     check_fields,
     data_frame,
+    evenly,
     finite,
     generator,
     is_number,
@@ -46,6 +47,8 @@ from cbq.common import (
 )
 from cbq.fit.between_thetas import Interpolation, NodeAnswer, answers_at
 from cbq.fit.emulator import Emulator
+from cbq.fit.findings import Finding, warn_of
+from cbq.fit.heavy_tails import exponents, infinite_variance_of_squares
 from cbq.fit.importance import WeightedPoints
 from cbq.fit.mixtures import Marginals, OutcomeDraws, snapped
 from cbq.linalg.lapack import symmetric_root
@@ -53,7 +56,7 @@ from cbq.measures import Empirical, Measure
 from cbq.measures.points import sobol
 from cbq.plotting import Drawn, Figure
 from cbq.report import ArrayTable, Page
-from cbq.samples import by_theta
+from cbq.samples import Samples, by_theta
 
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
@@ -118,6 +121,10 @@ class OutcomeOptions:
 
 
 OPTIONS = OutcomeOptions()
+TAILS_AT, GROWTH_AT = 12, 4  # thetas, at most, at which the tails are looked at, and the growth of f there
+KNOWN = 1e-4  # of the distance of f from its mean: a smaller standard deviation is one of polynomials and their like
+MOST_MISSED = 0.1  # of the variance of f, beyond all points
+MOST_UNREACHED = 0.5  # of the variance of f; with more of it where the runs do not reach, intervals failed
 
 
 @dataclass(eq=False)
@@ -303,6 +310,7 @@ class Outcome(ArrayTable, Drawn):
 
     def var(self, level: float | None = None) -> Array | Triple:
         """The variance."""
+        self._warn_of_tails()
         return self._answer(None, "", Marginals.variance, OutcomeDraws.variance, level, least=0.0)
 
     def std(self, level: float | None = None) -> Array | Triple:
@@ -324,11 +332,13 @@ class Outcome(ArrayTable, Drawn):
 
     def ppf(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The quantiles: f is at most this with probability q, a number in (0, 1) or (K,)."""
-        return self._answer(_shares(q, "q"), "q", Marginals.ppf, OutcomeDraws.ppf, level)
+        self._warn_of_tails(shares(q, "q"))
+        return self._answer(shares(q, "q"), "q", Marginals.ppf, OutcomeDraws.ppf, level)
 
     def expected_shortfall(self, q: npt.ArrayLike, level: float | None = None) -> Array | Triple:
         """The mean of f over its largest 1 - q outcomes, for q in (0, 1) or (K,): of losses, the conditional VaR."""
-        return self._answer(_shares(q, "q"), "q", Marginals.shortfall, OutcomeDraws.shortfall, level)
+        self._warn_of_tails(shares(q, "q"))
+        return self._answer(shares(q, "q"), "q", Marginals.shortfall, OutcomeDraws.shortfall, level)
 
     def interval(self, share: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds this share of the outcomes, each (M,) or (M, C)."""
@@ -396,7 +406,7 @@ class Outcome(ArrayTable, Drawn):
 
     def to_columns(self, quantiles: npt.ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[str, Any]:
         """The columns of the table: theta, mean, std and quantiles of f, (M,) each."""
-        q = np.atleast_1d(_shares(quantiles, "quantiles"))
+        q = np.atleast_1d(shares(quantiles, "quantiles"))
         ends, mean, std = np.asarray(self.ppf(q)), np.asarray(self.mean()), np.asarray(self.std())
         columns = {f"q{100 * at:g}": ends[:, k] for k, at in enumerate(q)}
         return by_theta(self.theta, {"mean": mean, "std": std, **columns}, self.fit.names)
@@ -422,6 +432,72 @@ class Outcome(ArrayTable, Drawn):
         from cbq.fit.outcome_page import outcome_page
 
         return outcome_page(self, title, repeat)
+
+    def _warn_of_tails(self, q: npt.ArrayLike = ()) -> None:
+        """Warn where the variance of f, and the outcomes beyond quantiles (K,), are not known from the runs.
+
+        Without quantiles, the variance is asked for.
+        """
+        about, asked, worst = list(self._about_variance) if not np.size(q) else [], 0.0, 0
+        for m, variance in self._unreached:
+            if np.max(variance) > MOST_UNREACHED:
+                tails = [self._share(m, partial(Marginals.beyond, q=each)) for each in np.ravel(q).tolist()]
+                share = float(np.max(np.minimum(variance, np.max(tails, axis=0)) if tails else variance))
+                asked, worst = max((asked, worst), (share, m))
+        if asked > MOST_UNREACHED:
+            text = (
+                f"{np.max(dict(self._unreached)[worst]):.0%} of the variance of f at "
+                f"{self.fit.names.at('theta', self.theta[worst])} lies in tails of the measure that the runs do not "
+                f"reach: the answer follows from how f seems to continue there, and its interval need not hold."
+            )
+            about.append(Finding("tails", text))
+        warn_of(about)
+
+    @cached_property
+    def _about_variance(self) -> tuple[Finding, ...]:
+        """Findings where points that stand for the measures miss much of the variance of f as it is known."""
+        if self._is_exact:
+            return ()
+        rows = evenly(len(self.theta), TAILS_AT).tolist()
+        missed = [max(each.beyond_all() for each in self.known(m)) for m in rows]
+        if np.max(missed) > MOST_MISSED:
+            where = self.fit.names.at("theta", self.theta[rows[int(np.argmax(missed))]])
+            text = (
+                f"about {np.max(missed):.0%} of the variance of f at {where} lies beyond all {self.size} points of it."
+            )
+            return (Finding("tails", text),)
+        return self._square_of_power_tails(rows[:: -(-len(rows) // GROWTH_AT)])
+
+    def _square_of_power_tails(self, rows: list[int]) -> tuple[Finding, ...]:
+        """Findings about the square of f, whose growth is taken from f as it is known at the points of some thetas."""
+        if not exponents(self.fit.emulator.samples):
+            return ()
+        known, measures = [self._values(m) for m in rows], self.fit.emulator.samples.conditional(self.theta[rows])
+        f = [np.stack([each.mean for each in values.whole], axis=1)[: self.options.least] for values in known]
+        x = [values.x[: self.options.least] for values in known]
+        names = replace(self.fit.names, f=())
+        return infinite_variance_of_squares(Samples(self.theta[rows], x, f, measures, design="sobol", names=names))
+
+    @cached_property
+    def _unreached(self) -> list[tuple[int, Array]]:
+        """Some of the thetas, and the share (C,) of the variance of f there that lies where the runs do not reach."""
+        some = [] if self._is_exact else evenly(len(self.theta), TAILS_AT).tolist()
+        return [(m, self._share(m, Marginals.squares)) for m in some]
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the points are all atoms of the measure, or were chosen for what is asked."""
+        one = self.fit.emulator.samples.conditional.one(self.theta[0])
+        return self._given is not None or isinstance(one, Empirical)
+
+    def _share(self, m: int, of: Callable[[Marginals], Array]) -> Array:
+        """The share (C,) of what the points of theta m add to a number that they add where the runs do not reach."""
+        values = self._values(m)
+        weights = np.stack([of(each) for each in values.whole], axis=1)
+        is_open = np.stack(
+            [each.std > KNOWN * np.abs(each.mean - each.mean @ each.weights) for each in values.whole], 1
+        )
+        return self.fit.emulator.unreached(values.x, values.theta, weights, is_open)
 
     def _take(self, rows: Integers) -> Outcome:
         """The outcome at some of the thetas, with the values that are known already."""
@@ -551,7 +627,7 @@ def points_of(measure: Measure, u: Array, number: int) -> WeightedPoints:
     return x, np.full(len(x), 1 / len(x)), [slice(i, i + n) for i in range(0, len(x), n)]
 
 
-def _shares(q: npt.ArrayLike, name: str) -> Array:
+def shares(q: npt.ArrayLike, name: str) -> Array:
     """Probabilities strictly between 0 and 1."""
     found = finite(q, name)
     if np.any(found <= 0) or np.any(found >= 1):

@@ -143,12 +143,18 @@ class LatentDraws:
     axes: Array
     coordinates: Array
 
-    def means(self, u: Array) -> Array:
-        """The means (n, size) of a value at points u (n, D), for each draw."""
+    def means(self, u: Array, rng: np.random.Generator | None = None) -> Array:
+        """The means (n, size) of a value at points u (n, D), for each draw.
+
+        rng : draws what the nodes leave open of g, at each point by itself; otherwise it is averaged out.
+        """
         features = self.prior.cov(u, self.nodes) @ self.axes
         variance = self.prior.level + self.prior.amplitude * self.prior.kernel.diag(u)
         left = np.maximum(variance - np.sum(features**2, axis=1), 0.0)
-        return self.prior.mean_of(self.prior.centre + features @ self.coordinates, left[:, None])
+        g = self.prior.centre + features @ self.coordinates
+        if rng is not None:
+            return self.prior.mean_of(g + np.sqrt(left)[:, None] * rng.standard_normal(g.shape), np.zeros((len(u), 1)))
+        return self.prior.mean_of(g, left[:, None])
 
 
 def plausible_priors(

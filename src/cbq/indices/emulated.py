@@ -78,8 +78,8 @@ class Shares:
     """The shares v(S) of K sets: the estimate (K,), for each sequence (R, K), and possible ones (draws, K).
 
     unknown : the share of Var f that the runs leave open, if errors have the largest of their scales. Lengthscales are
-        estimates, and a small effect of an input may be hidden in it: intervals of the indices of each of J inputs
-        reach at least to unknown / J.
+        estimates, and a small effect of an input may be hidden in it: where an index of one of J inputs is below
+        unknown / J, its interval reaches from zero to there.
     """
 
     estimate: Array
@@ -98,8 +98,12 @@ class Shares:
                 error = np.hypot(error, plan.error_of_orders(self.estimate)[: len(matrix)])
             values = self.possible @ matrix.T + np.multiply.outer(rng.permutation(scores), error)
             low, high = np.quantile(values, tails, axis=0)
-            least = -np.inf if name == "second" else self.unknown / len(plan.first)
-            found[name] = matrix @ self.estimate, low, np.maximum(high, least)
+            hidden = high < (-np.inf if name == "second" else self.unknown / len(plan.first))
+            low, high = (
+                np.where(hidden, np.minimum(low, 0.0), low),
+                np.where(hidden, self.unknown / len(plan.first), high),
+            )
+            found[name] = matrix @ self.estimate, low, high
         return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cbq.common import Array, Integers
+from cbq.common import Array, Booleans, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.estimators.multioutput.base import (
     IN_ONE_THREAD,
@@ -408,6 +408,13 @@ class FitValues:
                     std = scale * np.sqrt(amplitude[j])
                     found[c] = CorrelatedValues(location, best.kernel, u, std, known, unknown[j], apart)
         return [found[c] for c in self.fit._outputs]
+
+    def misses(self, x: Array, theta: Array | None) -> Booleans:
+        """Whether each of the points is where the runs do not reach, for each output, (n, C)."""
+        u, found = self._inputs(x, theta), np.empty((len(x), len(self.fit._outputs)), dtype=bool)
+        for group, reach in zip(self.fit.groups, self.fit._reaches, strict=True):
+            found[:, list(group.outputs)] = reach.misses(u)[:, None]
+        return found
 
     def _inputs(self, x: Array, theta: Array | None) -> Array:
         """The inputs (n, D) of the processes at points x (n, d) and thetas (n, p)."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from cbq.common import Array, Executor, check_fields, evenly, flag, is_whole, one_of, shown
 from cbq.estimators.base import Estimator, is_auto, settings
 from cbq.estimators.multioutput.base import under_other_family, unreached
-from cbq.fit import Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
+from cbq.fit import CountOutcome, DrawnMeans, Finding, Fit, PredictiveDistribution, heading, on_one_line, per_output
 from cbq.gp import Reach
 from cbq.gp.latent import LatentDraws, LatentPosterior, LatentPrior, Link, plausible_priors
 from cbq.io import Instance, Integer, Many, Texts, saved
@@ -235,21 +236,54 @@ class LatentBQFit(Fit):
         varies = bool(np.all(np.ptp(samples.table, axis=0) > 0))
         return tuple(each for each in super()._findings_about(samples) if not (varies and each.kind == "equal values"))
 
-    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        u, M = sobol(self.size, self.samples.d, np.random.default_rng(self.seed)), len(theta)
-        C, k = self.C or 1, self._each
-        locations = np.empty((C, k, -(-self.draws // k), M))
-        for m, measure in enumerate(self.samples.conditional(theta)):
+    def _points_of(self, theta: Array) -> Iterator[tuple[Array, Array]]:
+        """The inputs (n, D) at points of the measure of each of thetas (M, p), and weights (n,)."""
+        u = sobol(self.size, self.samples.d, np.random.default_rng(self.seed))
+        for at, measure in zip(theta, self.samples.conditional(theta), strict=True):
             if isinstance(measure, Empirical):
                 x, weights = measure.points, measure.weights / np.sum(measure.weights)
             else:
                 x, weights = measure.transport(u), np.full(self.size, 1 / self.size)
-            inputs = self._with_theta(x, theta[m])
+            yield self._with_theta(x, at), weights
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        C, k, M = self.C or 1, self._each, len(theta)
+        locations = np.empty((C, k, -(-self.draws // k), M))
+        for m, (inputs, weights) in enumerate(self._points_of(theta)):
             for i, process in enumerate(self._drawn_processes):
                 locations[i // k, i % k, :, m] = weights @ process.means(inputs)
         found = locations.reshape(C, -1, M)
         scales2 = np.broadcast_to(0.0, (found.shape[1], M, M) if joint else found.shape[1:])
         return [PredictiveDistribution(each, scales2, np.inf) for each in found]
+
+    def outcome(self, theta: npt.ArrayLike) -> CountOutcome:  # type: ignore[override]
+        """The distribution of f(X, theta), X ~ P_theta, at thetas (M, p): probabilities, quantiles, spread, shortfall.
+
+        Examples
+        --------
+        >>> problem = cbq.Problem(
+        ...     lambda x, theta: np.where(x[:, 0] > 1.0, 1.0, 0.0),
+        ...     lambda theta: cbq.measures.Gaussian(theta, 1.0),
+        ...     cbq.measures.Uniform(-1.0, 1.0),
+        ...     depends_on_theta=False,
+        ... )
+        >>> outcome = cbq.LatentBQ().fit(problem.collect(8, 8, rng=0, design="sobol")).outcome([0.0])
+        >>> bool(abs(outcome.sf(0.5)[0] - 0.16) < 0.02), outcome.ppf(0.95)
+        (True, array([1.]))
+        """
+        thetas = self._thetas(theta)
+        self.samples.conditional(thetas[:1] if self.samples.conditional.everywhere else thetas)
+        return CountOutcome(thetas, partial(self._drawn_means, thetas), self.names, self.C)
+
+    def _drawn_means(self, thetas: Array, m: int) -> list[DrawnMeans]:
+        """The draws of each output at theta m. What the nodes leave open is drawn for each point by itself."""
+        ((inputs, weights),) = self._points_of(thetas[m : m + 1])
+        k, rng, found = self._each, np.random.default_rng(self.seed), []
+        for c in range(self.C or 1):
+            some = self._drawn_processes[c * k : (c + 1) * k]
+            means = np.hstack([each.means(inputs, rng) for each in some])
+            found.append(DrawnMeans(weights, means, some[0].prior.link == "probit"))
+        return found
 
     def _drawn(
         self, predictives: Sequence[PredictiveDistribution], size: int, rng: np.random.Generator, *, antithetic: bool
@@ -261,8 +295,8 @@ class LatentBQFit(Fit):
     @property
     def emulator(self) -> Any:
         raise ValueError(
-            "f is an event or a count, so it has no emulator and no outcome: fit.predict(theta) is the probability of "
-            "the event, or the mean of the count."
+            "f is an event or a count, so it has no emulator: fit.predict(theta) is the probability of the event, or "
+            "the mean of the count, and fit.outcome(theta) the distribution."
         )
 
     def _description(self) -> list[str]:
