@@ -118,9 +118,7 @@ def _are_parts(tables: Sequence[Rows]) -> bool:
     seen: dict[str, tuple[str, ...]] = {}
     for rows in tables:
         names, body = rows[0][1], [row for _, row in rows[1 + has_units(rows) :]]
-        columns = {
-            name: tuple(row[j] if j < len(row) else "" for row in body) for j, name in enumerate(names) if name
-        }
+        columns = {name: tuple(row[j] if j < len(row) else "" for row in body) for j, name in enumerate(names) if name}
         if columns.keys() <= seen.keys() or any(seen.get(name, column) != column for name, column in columns.items()):
             return False
         seen |= columns

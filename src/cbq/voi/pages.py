@@ -48,11 +48,11 @@ from cbq.voi.figures import (
 )
 from cbq.voi.information import NEXT_TO_NOTHING, EvppiRow, EvppiTable, inputs_of
 from cbq.voi.money import money, nearest_price, unit
+from cbq.voi.one_way import TornadoTable
 from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable
 from cbq.voi.submission import Acceptability, Appendix
-from cbq.voi.tornado import TornadoTable
 
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
