@@ -157,8 +157,8 @@ def _reduction(y: WhiteOutputs, columns: Array, rng: np.random.Generator) -> _Re
         if found is None:  # y is constant
             return _Reduction()
         moments = _Moments.of(found)
-        slopes = Slopes(np.zeros((1, 1)), [2.0 * moments.slope[:, None]])
-        residual, assumed, _ = sandwich(found.posteriors, found.outputs, _ONE_OUTPUT, slopes)
+        slopes = Slopes(np.zeros((1, 1)), [2.0 * moments.slope[:, None]], np.zeros((1, 1, 1)))
+        residual, assumed, _, _ = sandwich(found.posteriors, found.outputs, _ONE_OUTPUT, slopes)
         time = float(np.max(found.dependence.times))
         variance = moments.regression + time * float(np.maximum(residual - assumed, 0.0)[0]) + moments.sampling(found)
         zero, misfit = found.all_zero, found.misfit()
