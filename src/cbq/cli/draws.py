@@ -328,7 +328,7 @@ def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, 
         return [names for _, names in filled]
     labelled = {label or ", ".join(names): names for label, names in filled}
     if len(labelled) < len(filled):
-        raise ValueError(f"--pars {text!r} names two sets alike: give each a name of its own.")
+        raise ValueError(f"--pars {text!r} gives two sets the same name: rename one of them.")
     return labelled
 
 
