@@ -130,7 +130,7 @@ def evppi_variance(
     check_same_rows(table, input_table)
     sets, notes = column_sets(pars, input_table, not_inputs(table, input_table, table.names))
     values = table.matrix(range(len(table.names)))
-    order = row_order([values, *(each.columns for each in sets)], seed)
+    order = row_order(values, sets, seed)
     values, sets = values[order], [each.take(order) for each in sets]
     scaled, C, J = scale_columns(values)[0], values.shape[1], len(sets)
 
