@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 
 import cbq
+from cbq.embeddings.many import line_for
+from cbq.embeddings.panels import density_kinks
 from cbq.kernels import (
     RBF,
     Additive,
@@ -39,6 +42,7 @@ from cbq.measures import (
     TruncatedGaussian,
     Uniform,
     Univariate,
+    as_measure,
 )
 from gumbel import Gumbel
 from rational import Rational
@@ -184,6 +188,54 @@ def dense_expectation(fn: Callable[[np.ndarray], np.ndarray], measure: Measure, 
     v = (0.5 * (v[1:] + v[:-1])[:, None] + half * nodes).ravel()
     mass = (half * weights).ravel() * np.exp(-0.5 * v * v) / np.sqrt(2 * np.pi)
     return float(mass @ fn(measure.transport(v, base="normal")))
+
+
+# Densities with kinks, jumps and poles that no formula names: a measure, and where they are.
+KINKED = {
+    "triangle": (stats.triang(0.3, loc=1.0, scale=2.0), [1.6]),
+    "trapezoid": (stats.trapezoid(0.2, 0.7), [0.2, 0.7]),
+    "off the median": (stats.laplace_asymmetric(1.5), [0.0]),
+    "histogram": (stats.rv_histogram(([1, 3, 2, 5], [0.0, 0.5, 2.0, 3.0, 3.1]), density=True)(), [0.5, 2.0, 3.0]),
+    "two modes": (stats.dweibull(1.6), [0.0]),
+    "smooth": (stats.gumbel_r(0.3, 0.5), []),
+    "pole at the end": (stats.weibull_min(0.6), []),
+    "gap": (Mixture([0.3, 0.7], [Uniform(1.0, 2.0), Uniform(3.0, 4.0)]), [2.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("factor", [0.05, 0.5, 10.0])
+@pytest.mark.parametrize(("distribution", "kinks"), KINKED.values(), ids=KINKED)
+def test_kinks_and_jumps_of_densities_are_found(distribution, kinks, factor):
+    measure, at = as_measure(distribution), [np.array([kink]) for kink in kinks]
+    x = np.concatenate([measure.transport([0.02, 0.4, 0.93]), np.reshape(kinks, (-1, 1))])
+    for kernel in (Matern(0.5, factor), Matern(1.5, factor), RBF(factor)):
+        embedding = cbq.embed(kernel, measure)
+        expected = [dense_expectation(lambda y, k=kernel, p=p: k(y, p)[:, 0], measure, p[None], *at) for p in x]
+        np.testing.assert_allclose(embedding.mean(x), expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(embedding.variance, dense_expectation(embedding.mean, measure, *at), rtol=1e-9)
+        other = Gaussian(1.0, std=0.7)
+        cross = dense_expectation(cbq.embed(kernel, other).mean, measure, *at)
+        np.testing.assert_allclose(embedding.cross(other), cross, rtol=1e-9)
+
+
+def test_each_measure_of_a_batch_has_its_own_kinks():
+    modes = np.array([0.1, 0.5, 0.77])
+    batch = as_measure(stats.triang(modes))
+    for c, mean, kinks in zip(
+        modes, cbq.embed(RBF(0.2), batch).mean([[0.3], [0.8]]), density_kinks(batch), strict=True
+    ):
+        np.testing.assert_allclose(mean, cbq.embed(RBF(0.2), stats.triang(c)).mean([[0.3], [0.8]]), rtol=1e-12)
+        assert c == 0.5 or np.min(np.abs(kinks - c)) < 1e-4  # the median ends a panel anyway
+
+
+@pytest.mark.parametrize("distribution", [stats.triang([0.3, 0.62]), stats.trapezoid([0.2, 0.31], 0.7)])
+def test_masses_on_a_shared_line_allow_for_kinks(distribution):
+    batch = as_measure(distribution)
+    rule = line_for(RBF(0.2), [batch])
+    masses = rule.masses([batch])
+    np.testing.assert_allclose(masses @ rule.y[:, 0], batch.moments()[0][:, 0], rtol=1e-12)
+    second = batch.moments()[1][:, 0, 0] + batch.moments()[0][:, 0] ** 2
+    np.testing.assert_allclose(masses @ rule.y[:, 0] ** 2, second, rtol=1e-12)
 
 
 CORRELATED = Gaussian([0.3, -0.2], [[1.0, 0.6], [0.6, 2.0]])

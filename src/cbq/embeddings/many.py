@@ -20,7 +20,7 @@ from numpy.polynomial.legendre import leggauss, legvander
 from cbq.common import Array, evenly
 from cbq.embeddings.composite import blocks
 from cbq.embeddings.embedding import embed
-from cbq.embeddings.panels import breakpoints
+from cbq.embeddings.panels import breakpoints, density_kinks, remembered
 from cbq.kernels import Kernel
 from cbq.linalg.threads import in_threads, spans
 from cbq.measures import Measure
@@ -239,31 +239,34 @@ class LineRule:
 
     def masses(self, measures: Sequence[Measure]) -> Array | None:
         """The masses (M, Q) of M measures at the nodes; None if one of them reaches beyond the line."""
-        masses = np.concatenate(
-            [self._masses(measure if measure.batch_shape else measure[None]) for measure in measures]
-        )
+        masses = np.concatenate([remembered(measure, self._masses) for measure in measures])
         total = np.sum(masses, axis=1, keepdims=True)
         return None if np.any(np.abs(total - 1.0) > MASS_TOLERANCE) else np.asarray(masses / total)
 
     def _masses(self, measure: Measure) -> Array:
-        """The masses (M, Q) of the part of a measure, with batch shape (M,), that lies on the line.
+        """The masses (M, Q) of the part of a measure, with batch shape (M,) or (), that lies on the line.
 
-        In a panel that contains an end of the support, the masses integrate polynomials over the part inside, so that
-        no measure needs panels of its own.
+        In a panel that contains an end of the support, or a kink or jump of the density, the masses integrate
+        polynomials over the parts between them, so that no measure needs panels of its own.
         """
+        measure = measure if measure.batch_shape else measure[None]
         density = np.exp(measure.logpdf(np.broadcast_to(self.y, (*measure.batch_shape, *self.y.shape))))
         masses = (density * self._widths).reshape(len(density), -1, len(NODES))  # (M, K - 1, nodes of a panel)
-        lower, upper = (end[:, 0] for end in measure.support)
-        for end in (lower, upper):
-            panel = np.clip(np.searchsorted(self.edges, end, side="right") - 1, 0, len(self.edges) - 2)
-            rows = np.flatnonzero((self.edges[panel] < end) & (end < self.edges[panel + 1]))
-            if len(rows):
-                left, right = self.edges[panel[rows], None], self.edges[panel[rows] + 1, None]
-                start, stop = np.maximum(lower[rows, None], left), np.minimum(upper[rows, None], right)
-                y = start + 0.5 * (stop - start) * (1.0 + NODES)
-                part = 0.5 * (stop - start) * WEIGHTS * np.exp(measure[rows].logpdf(y[..., None]))
-                powers = legvander((2.0 * y - left - right) / (right - left), len(NODES) - 1)
-                masses[rows, panel[rows]] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
+        cuts = np.concatenate([*measure.support, density_kinks(measure)], axis=-1)
+        panels = np.clip(np.searchsorted(self.edges, cuts, side="right") - 1, 0, len(self.edges) - 2)
+        inside = (self.edges[panels] < cuts) & (cuts < self.edges[panels + 1])
+        rows, panel = np.unique(np.stack([np.nonzero(inside)[0], panels[inside]]), axis=1)
+        if len(rows):
+            left, right = self.edges[panel], self.edges[panel + 1]
+            lower, upper = (np.clip(end[rows, 0], left, right)[:, None] for end in measure.support)
+            ends = np.sort(np.concatenate([lower, np.clip(cuts[rows], lower, upper), upper], axis=1), axis=1)
+            half = 0.5 * np.diff(ends, axis=1)[..., None]
+            y = (ends[:, :-1, None] + half * (1.0 + NODES)).reshape(len(rows), -1)
+            weights = (half * WEIGHTS).reshape(y.shape)
+            y = np.where(weights > 0, y, 0.5 * (lower + upper))  # an empty part may sit on a singularity
+            part = weights * np.exp(measure[rows].logpdf(y[..., None]))
+            powers = legvander((2.0 * y - (left + right)[:, None]) / (right - left)[:, None], len(NODES) - 1)
+            masses[rows, panel] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
         return masses.reshape(len(masses), -1)
 
 
@@ -333,9 +336,24 @@ def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool, bends: 
     """`line_for` for measures in one dimension; the kernel bends at points (n, 1)."""
     if not all(embed(kernel, measure).uses_panels for measure in measures):
         return None
-    lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
+    lines = (_line(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
     rule = next((line for line in lines if line.masses(measures) is not None), None)
     return rule if rule is None or bends is None else rule.split_at(bends[:, 0])
+
+
+def _line(measures: Sequence[Measure], panels: int) -> LineRule:
+    """The rule with about `panels` panels; measures that are `together` keep it."""
+    if len(measures) > 1:
+        return LineRule.of(measures, panels)
+    return remembered(measures[0], _coarse_line if panels == N_COARSE_PANELS else _fine_line)
+
+
+def _coarse_line(measure: Measure) -> LineRule:
+    return LineRule.of([measure], N_COARSE_PANELS)
+
+
+def _fine_line(measure: Measure) -> LineRule:
+    return LineRule.of([measure], N_PANELS)
 
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:

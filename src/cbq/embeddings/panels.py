@@ -3,7 +3,9 @@
 They serve where no closed form exists, or where it loses digits or overflows for short lengthscales. The published
 formulas for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures do both. A
 density is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support
-and out into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
+and out into heavy tails, unless it has kinks or jumps: the panel of one has another mass than the distribution function
+gives it, and halving finds the place. A radial kernel is smooth on both sides of its kink at x, on the scale of its
+lengthscales.
 
 Where the lengthscale is not much shorter than the measure, all points share the same nodes: panels of a few
 lengthscales are few, and the density is evaluated once at each node. The panel around x is split at x. For shorter
@@ -16,6 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -24,6 +27,8 @@ from cbq.common import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import Kernel, Radial
 from cbq.measures import LogMeasure, Measure, Univariate
+
+T = TypeVar("T")
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 # quantiles in normal coordinates: the mass beyond the last one is 2e-17; the core of a heavy tail is narrow
@@ -39,6 +44,9 @@ MAX_PANEL_WIDTH = 2.5  # of shared panels, in lengthscales
 MAX_PANELS = 80  # shared by all points: beyond, separate nodes for each point cost less
 MAX_NODES = 5_000_000  # shared nodes of all measures of a batch together
 NEGLIGIBLE_MASS = 1e-20  # of a node
+MASS_TOLERANCE = 1e-12  # by which the mass of a panel may miss the distribution function
+MAX_HALVINGS = 45  # of a panel that has a kink
+MAX_KINKS = 12  # of a panel
 CHUNK = 50_000  # nodes at a time, which stay in the cache
 
 
@@ -52,7 +60,7 @@ class PanelEmbedding(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        _require_smooth_density(measure, kernel)
+        _require_panels(measure, kernel)
 
     @cached_property
     def _centred(self) -> tuple[Array, Measure]:
@@ -252,8 +260,27 @@ def breakpoints(measure: Measure) -> Array:
 
     They are quantiles, so dense that neighbouring panels differ in width by a bounded factor: geometric towards a
     singular end of the support and out into a heavy tail. At a finite end of the support they leave out a small cell.
+    Each kink or jump of the density lies between two of them that are close together.
     """
-    _require_smooth_density(measure)
+    return np.sort(np.concatenate([remembered(measure, _graded), density_kinks(measure)], axis=-1), axis=-1)
+
+
+def density_kinks(measure: Measure) -> Array:
+    """The ends (..., 2 m) of the short panels of `breakpoints` that hold kinks and jumps of the density."""
+    return remembered(measure, _kinks)
+
+
+def remembered(measure: Measure, function: Callable[[Measure], T]) -> T:
+    """The result of a costly function of a measure, which never changes and keeps it."""
+    kept = vars(measure).setdefault("_remembered", {})
+    if function not in kept:
+        kept[function] = function(measure)
+    return cast(T, kept[function])
+
+
+def _graded(measure: Measure) -> Array:
+    """Quantiles (..., K), as in `breakpoints`."""
+    _require_panels(measure)
     cells = [np.where(np.isfinite(end), END_CELL * np.abs(end), 0.0) + MIN_END_CELL for end in measure.support]
     first, last = measure.support[0] + cells[0], measure.support[1] - cells[1]
 
@@ -282,11 +309,62 @@ def breakpoints(measure: Measure) -> Array:
     return np.concatenate([ends[0], y, ends[1]], axis=-1)
 
 
-def _require_smooth_density(measure: Measure, kernel: Kernel | None = None) -> None:
-    if not measure.has_smooth_density:
+def _kinks(measure: Measure) -> Array:
+    """The ends (..., 2 m) of short panels that hold the kinks and jumps of a density.
+
+    With them, all panels of `_graded` have the masses that the distribution function gives them, up to MASS_TOLERANCE.
+    A measure with fewer kinks than another of the batch repeats its first edge.
+    """
+    edges = remembered(measure, _graded)
+    found = edges[..., :0]
+    for _ in range(0 if measure.has_smooth_density else MAX_KINKS):
+        every = np.sort(np.concatenate([edges, found], axis=-1), axis=-1)
+        left, right = every[..., :-1], every[..., 1:]
+        missed = _missed_mass(left, right, measure)
+        columns = np.flatnonzero(np.any(missed > MASS_TOLERANCE, axis=tuple(range(missed.ndim - 1))))
+        left, right, missed = left[..., columns], right[..., columns], missed[..., columns]
+        start = missed
+        for _ in range(MAX_HALVINGS):
+            searched = missed > 0.1 * MASS_TOLERANCE
+            if not np.any(searched):
+                break
+            middle = 0.5 * (left + right)
+            below, above = _missed_mass(left, middle, measure), _missed_mass(middle, right, measure)
+            left = np.where(searched & (above > below), middle, left)
+            right = np.where(searched & (above <= below), middle, right)
+            missed = np.where(searched, np.maximum(below, above), missed)
+        # where halving does not help, the distribution function is less accurate than the density
+        located = (start > MASS_TOLERANCE) & (missed < 0.1 * start)
+        if not np.any(located):
+            break
+        ends = np.concatenate([np.where(located, end, edges[..., :1]) for end in (left, right)], axis=-1)
+        found = _packed(np.concatenate([found, ends], axis=-1), edges[..., :1])
+    return found
+
+
+def _packed(cuts: Array, filling: Array) -> Array:
+    """Cuts (..., m) without the columns that are only filling (..., 1) after each row was sorted."""
+    cuts = np.sort(cuts, axis=-1)
+    return cuts[..., np.any(cuts > filling, axis=tuple(range(cuts.ndim - 1)))]
+
+
+def _missed_mass(left: Array, right: Array, measure: Measure) -> Array:
+    """How far the masses (..., K) of panels by Gauss-Legendre are from those by the distribution function."""
+    v = measure._to_normal(np.concatenate([left, right], axis=-1)[..., None])[..., 0]
+    low, high = np.split(v, 2, axis=-1)
+    exact = np.where(low + high < 0, ndtr(high) - ndtr(low), ndtr(-low) - ndtr(-high))
+    half, centre = 0.5 * (right - left)[..., None], 0.5 * (left + right)[..., None]
+    y = centre + half * NODES
+    density = np.exp(measure._logpdf(y.reshape(*y.shape[:-2], -1)[..., None])).reshape(y.shape)
+    return np.asarray(np.abs(np.sum(half * WEIGHTS * density, axis=-1) - exact))
+
+
+def _require_panels(measure: Measure, kernel: Kernel | None = None) -> None:
+    if measure.has_atoms or measure.has_slow_transport:
         pair = "" if kernel is None else f"{type(kernel).__name__} under {type(measure).__name__}: "
+        reason = "has atoms" if measure.has_atoms else "has no fast quantile function"
         raise NoEmbedding(
-            f"no closed form for {pair}{measure!r}, whose density may have kinks: pass method='transport' to put the "
+            f"no closed form for {pair}{measure!r}, which {reason}: pass method='transport' to put the "
             f"kernel on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule "
             f"of your own with cbq.embeddings.register."
         )

@@ -205,7 +205,7 @@ class Measure(Immutable, ABC):
 
     @property
     def has_smooth_density(self) -> bool:
-        """Whether the density is known to be analytic inside the support, as panel quadrature assumes."""
+        """Whether the density is known to be analytic inside the support; otherwise panel rules look for kinks."""
         return True
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,12 +37,6 @@ class ScipyLine(Univariate):
 
     # SciPy's names of the log density, both distribution functions and both quantile functions
     _methods: ClassVar[tuple[str, str, str, str, str]]
-
-    has_slow_transport = True
-
-    @property
-    def has_smooth_density(self) -> bool:
-        return False
 
     @abstractmethod
     def _evaluate(self, method: str, *arguments: Array) -> Any:
@@ -121,6 +115,13 @@ class ScipyDistribution(ScipyLine):
 
     _methods = ("logpdf", "cdf", "sf", "ppf", "isf")
 
+    @property
+    def has_slow_transport(self) -> bool:
+        """Whether scipy.stats inverts the distribution function numerically, point by point."""
+        from scipy.stats import rv_continuous  # loaded already, as there is a distribution of it
+
+        return type(self._dist)._ppf is rv_continuous._ppf
+
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         if not _is_frozen_kind(dist, "rv_continuous"):
             raise TypeError(
@@ -161,6 +162,15 @@ class ScipyDistribution(ScipyLine):
         *shapes, loc, scale = parameters.values()
         return type(self)(self._dist, *shapes, loc=loc, scale=scale)
 
+    @classmethod
+    def _stack(cls, measures: Sequence[Self]) -> Measure | None:
+        first, kinds = measures[0], {type(measure._dist) for measure in measures}
+        shapes = {measure.batch_shape for measure in measures}
+        if len(kinds) > 1 or len(shapes) > 1 or not is_scipys_own(first._dist):
+            return None
+        arrays = zip(*(measure._args for measure in measures), strict=True)
+        return first._rebuild({name: np.stack(values) for name, values in zip(first._parameters, arrays, strict=True)})
+
     def _mean_and_variance(self) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
             mean, variance = (np.asarray(a, dtype=float) for a in self._dist.stats(*self._args, moments="mv"))
@@ -191,6 +201,7 @@ class ScipyVariable(SingleMeasure, ScipyLine):
     """
 
     _methods = ("logpdf", "cdf", "ccdf", "icdf", "iccdf")
+    has_slow_transport = True
 
     def __init__(self, variable: Any) -> None:
         if not _is_variable(variable, "ContinuousDistribution"):

@@ -39,6 +39,8 @@ class TruncatedGaussian(Univariate):
     array([0.7979])
     """
 
+    has_smooth_density = True
+
     def __init__(
         self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike = -np.inf, upper: npt.ArrayLike = np.inf
     ) -> None:

@@ -23,14 +23,17 @@ class Univariate(Measure):
     """A family of measures on the line, given by functions of arrays y (..., n) without the axis d.
 
     A subclass stores its parameters as attributes (*batch_shape, 1), made by `columns`, and implements five methods.
-    The axis d = 1 of the parameters broadcasts over the n points. Radial kernels have embeddings under every subclass;
-    set `has_smooth_density` to False if the density has kinks inside its support.
+    The axis d = 1 of the parameters broadcasts over the n points. Radial kernels have embeddings under every subclass,
+    whose density may have kinks and jumps; set `has_smooth_density` to True if it has none, so that nothing looks for
+    them.
 
     Examples
     --------
     >>> isinstance(cbq.measures.Gamma(2.0, 1.0), cbq.measures.Univariate)
     True
     """
+
+    has_smooth_density = False
 
     def moments(self) -> tuple[Array, Array]:
         mean, variance = self._mean_and_variance()
@@ -102,6 +105,7 @@ class Gamma(Univariate):
     array([2.])
     """
 
+    has_smooth_density = True
     _ends = (0.0, np.inf)
     _spellings = ("scale",)
 
@@ -150,6 +154,7 @@ class Exponential(Univariate):
     array([0.5])
     """
 
+    has_smooth_density = True
     _ends = (0.0, np.inf)
     _spellings = ("scale",)
 
@@ -188,6 +193,7 @@ class Beta(Univariate):
     array([0.25])
     """
 
+    has_smooth_density = True
     _ends = (0.0, 1.0)
 
     def __init__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> None:
@@ -242,6 +248,7 @@ class StudentT(Univariate):
     """
 
     has_heavy_tails = True
+    has_smooth_density = True
 
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike = 0.0, scale: npt.ArrayLike = 1.0) -> None:
         self.df, self.loc, self.scale = columns(

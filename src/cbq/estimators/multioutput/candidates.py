@@ -50,10 +50,9 @@ def integrals_at_some(samples: Samples, most: int = 20) -> Callable[[Kernel, Arr
     if samples.design == "adaptive" or samples.stochastic:
         return None
     rows = evenly(samples.T, most)
-    theta = samples.theta[rows]
+    theta, measures = samples.theta[rows], together([samples.measures[t] for t in rows])
 
     def embedded(kernel: Kernel, u: Array) -> Array:
-        measures = together([samples.measures[t] for t in rows])
         return Integrals(kernel, measures, theta, line_for(kernel, measures, coarse=True)).mean(u)
 
     return embedded
