@@ -76,8 +76,10 @@ def gathered(table: Any) -> Any:
     frame = nw.from_native(table, pass_through=True)
     if not isinstance(frame, nw.LazyFrame):
         return table
-    decimals = nw.selectors.by_dtype(nw.Decimal)  # of SQL, in which 0.5 is one
-    return frame.with_columns(decimals.cast(nw.Float64)).collect().to_native()
+    decimals = [
+        name for name, kind in frame.collect_schema().items() if kind == nw.Decimal
+    ]  # of SQL, in which 0.5 is one
+    return frame.with_columns(nw.col(name).cast(nw.Float64) for name in decimals).collect().to_native()
 
 
 def _library(table: Any) -> str:
