@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import cbq
+from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import line_for
 from cbq.embeddings.panels import density_kinks
 from cbq.kernels import (
@@ -226,6 +227,24 @@ def test_each_measure_of_a_batch_has_its_own_kinks():
     ):
         np.testing.assert_allclose(mean, cbq.embed(RBF(0.2), stats.triang(c)).mean([[0.3], [0.8]]), rtol=1e-12)
         assert c == 0.5 or np.min(np.abs(kinks - c)) < 1e-4  # the median ends a panel anyway
+
+
+class HalfDensity(Gumbel):
+    """A Gumbel measure whose author forgot a factor."""
+
+    def _log_density(self, y):
+        return super()._log_density(y) - np.log(2.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "mass"),
+    [(HalfDensity(0.0, 1.0), "0.5"), (as_measure(stats.mielke(10.4, 4.6)), "nan")],
+    ids=["user", "mielke"],
+)
+def test_a_density_that_does_not_integrate_to_one_has_no_embedding(measure, mass):
+    # the logarithm of the density of mielke overflows
+    with pytest.raises(NoEmbedding, match=f"integrates to {mass}.*do not agree"):
+        cbq.embed(RBF(1.0), measure)
 
 
 @pytest.mark.parametrize("distribution", [stats.triang([0.3, 0.62]), stats.trapezoid([0.2, 0.31], 0.7)])

@@ -20,11 +20,11 @@ from numpy.polynomial.legendre import leggauss, legvander
 from cbq.common import Array, evenly
 from cbq.embeddings.composite import blocks
 from cbq.embeddings.embedding import embed
-from cbq.embeddings.panels import breakpoints, density_kinks, remembered
+from cbq.embeddings.panels import breakpoints, density_kinks
 from cbq.kernels import Kernel
 from cbq.linalg.threads import in_threads, spans
 from cbq.measures import Measure
-from cbq.measures.base import stack
+from cbq.measures.base import remembered, stack
 
 MAX_CROSS_SIZE = 2**23  # numbers in memory at a time, for covariances of all pairs of measures
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,8 +26,7 @@ from cbq.common import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import Kernel, Radial
 from cbq.measures import LogMeasure, Measure, Univariate
-
-T = TypeVar("T")
+from cbq.measures.base import remembered
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 # quantiles in normal coordinates: the mass beyond the last one is 2e-17; the core of a heavy tail is narrow
@@ -47,6 +45,7 @@ NEGLIGIBLE_MASS = 1e-20  # of a node
 MASS_TOLERANCE = 1e-12  # by which the mass of a panel may miss the distribution function
 MAX_HALVINGS = 45  # of a panel that has a kink
 MAX_KINKS = 12  # of a panel
+TOTAL_TOLERANCE = 1e-6  # by which the mass of all panels may differ from 1
 CHUNK = 50_000  # nodes at a time, which stay in the cache
 
 
@@ -262,6 +261,7 @@ def breakpoints(measure: Measure) -> Array:
     singular end of the support and out into a heavy tail. At a finite end of the support they leave out a small cell.
     Each kink or jump of the density lies between two of them that are close together.
     """
+    _require_panels(measure)
     return np.sort(np.concatenate([remembered(measure, _graded), density_kinks(measure)], axis=-1), axis=-1)
 
 
@@ -270,17 +270,8 @@ def density_kinks(measure: Measure) -> Array:
     return remembered(measure, _kinks)
 
 
-def remembered(measure: Measure, function: Callable[[Measure], T]) -> T:
-    """The result of a costly function of a measure, which never changes and keeps it."""
-    kept = vars(measure).setdefault("_remembered", {})
-    if function not in kept:
-        kept[function] = function(measure)
-    return cast(T, kept[function])
-
-
 def _graded(measure: Measure) -> Array:
     """Quantiles (..., K), as in `breakpoints`."""
-    _require_panels(measure)
     cells = [np.where(np.isfinite(end), END_CELL * np.abs(end), 0.0) + MIN_END_CELL for end in measure.support]
     first, last = measure.support[0] + cells[0], measure.support[1] - cells[1]
 
@@ -339,7 +330,18 @@ def _kinks(measure: Measure) -> Array:
             break
         ends = np.concatenate([np.where(located, end, edges[..., :1]) for end in (left, right)], axis=-1)
         found = _packed(np.concatenate([found, ends], axis=-1), edges[..., :1])
+    _require_unit_mass(np.sort(np.concatenate([edges, found], axis=-1), axis=-1), measure)
     return found
+
+
+def _require_unit_mass(edges: Array, measure: Measure) -> None:
+    """Raise where a density does not integrate to one over its panels and end cells."""
+    total = np.sum(nodes(edges, measure)[1], axis=-1) + np.sum(end_cells(edges, measure)[1], axis=-1)
+    if not np.all(np.abs(total - 1.0) < TOTAL_TOLERANCE):
+        raise NoEmbedding(
+            f"the density of {measure!r} integrates to {np.ravel(total)[np.argmax(np.abs(np.ravel(total) - 1.0))]:.6g} "
+            f"between quantiles that hold all of its mass: its density and its distribution function do not agree."
+        )
 
 
 def _packed(cuts: Array, filling: Array) -> Array:
@@ -368,6 +370,8 @@ def _require_panels(measure: Measure, kernel: Kernel | None = None) -> None:
             f"kernel on the gaussianised coordinate, method='quadrature' to integrate numerically, or register a rule "
             f"of your own with cbq.embeddings.register."
         )
+    if not measure.has_smooth_density:
+        density_kinks(measure)  # which checks the density
 
 
 def around(x: Array, kernel: Kernel) -> Array:

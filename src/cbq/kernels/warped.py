@@ -16,7 +16,7 @@ from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.gram import Features
 from cbq.linalg.lapack import cholesky, solve_lower
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, Uniform
-from cbq.measures.base import measure_argument
+from cbq.measures.base import measure_argument, remembered
 
 
 class Transform(ABC):
@@ -65,7 +65,7 @@ class Log(Transform):
         if isinstance(measure, LogNormal):
             return measure.log
         if measure.dim == 1:
-            return LogMeasure(measure)
+            return remembered(measure, LogMeasure)
         if len(measure.factors()) > 1:
             return Product([self.image(m) for m in measure.factors()])
         raise TypeError(f"the measure of log x is not known for {measure!r}.")

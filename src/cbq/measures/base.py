@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from cbq.common import (
 from cbq.report import html
 
 Base = Literal["uniform", "normal"]
+T = TypeVar("T")
 MAX_SHOWN = 16  # numbers of a parameter in the repr of a measure
 
 
@@ -438,6 +439,14 @@ def stack(measures: Sequence[Measure]) -> Measure | None:
     if any(type(measure) is not type(first) for measure in measures):
         return None
     return type(first)._stack(measures)
+
+
+def remembered(measure: Measure, function: Callable[[Any], T]) -> T:
+    """The result of a costly function of a measure, which never changes and keeps it."""
+    kept = vars(measure).setdefault("_remembered", {})
+    if function not in kept:
+        kept[function] = function(measure)
+    return cast(T, kept[function])
 
 
 _CONVERTERS: list[Callable[[Any], Measure | None]] = []
