@@ -108,5 +108,6 @@ html_theme_options = {
     "pygments_light_style": "default",
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "start": [], "howto": [], "trust": [], "paper": [], "changelog": [], "gallery": []}
+ALONE = ("index", "start", "howto", "health", "trust", "paper", "benchmarks", "changelog", "gallery")  # in no section
+html_sidebars = {page: [] for page in ALONE}
 html_math_renderer = "mathml"

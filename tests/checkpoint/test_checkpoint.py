@@ -248,7 +248,7 @@ def test_an_edited_simulator_is_refused(tmp_path, path, executor):
         assert re.search("Pass another name to start a new run, or on_change='reuse'", says)
         assert path.read_bytes() == before
     kept, says = simulate(file, path, "100 + x[:, 0] * theta[0]", T=6, executor=executor, on_change="reuse")
-    assert re.search(r"the integrand has changed since .* \(f\)\. .* missing ones are those of the new f", says)
+    assert re.search(r"the integrand has changed since .* \(f\)\. .* missing ones come from the new f", says)
     np.testing.assert_array_equal(kept[:4], old)
     assert np.all(kept[4:] > 50)
 

@@ -191,7 +191,9 @@ def test_sets_of_names(text, expected):
     assert column_sets(text, KNOWN) == expected
 
 
-@pytest.mark.parametrize(("text", "says"), [("a, b: a", "colon out of place"), ("s: a; s: b", "names two sets alike")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("a, b: a", "colon out of place"), ("s: a; s: b", "gives two sets the same name")]
+)
 def test_sets_that_are_not_clear_are_refused(text, says):
     with pytest.raises(ValueError, match=says):
         column_sets(text, ["a", "b"])

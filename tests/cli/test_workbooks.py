@@ -125,6 +125,34 @@ def test_several_tables_and_none_are_refused_with_their_names(tmp_path):
     assert "the sheets are 'Cover', 'Notes'" in refused("evppi", workbook(tmp_path / "n.xlsx", Cover=COVER, Notes=[]))
 
 
+OUTPUTS = [["Results"], [], ["draw", "nb1", "nb2"], ["", "GBP", "GBP"], *([i, *r[1:]] for i, r in enumerate(TABLE[1:]))]
+INPUTS = [["Inputs"], ["draw", "a"], *([i, r[0]] for i, r in enumerate(TABLE[1:]))]
+
+
+def test_outputs_and_inputs_of_the_same_draws_are_read_from_their_sheets(tmp_path, expected):
+    path = workbook(tmp_path / "m.xlsx", Cover=COVER, Results=OUTPUTS, Draws=INPUTS)
+    text = ok("evppi", path)
+    assert estimate(text) == expected
+    assert "the sheets 'Results', 'Draws' have 60 rows each, and were read side by side" in " ".join(text.split())
+    damaged = [*INPUTS[:9], [7, "high"], *INPUTS[10:]]
+    says = refused("evppi", workbook(tmp_path / "d.xlsx", Cover=COVER, Results=OUTPUTS, Draws=damaged), "--pars", "a")
+    assert "sheet 'Draws' of" in says
+    assert "line 10" in says
+    assert estimate(ok("evppi", path, "--inputs-file", path, "--sheet", "Results", "--sheet", "Draws")) == expected
+
+
+@pytest.mark.parametrize("change", ["other draws", "fewer rows", "no other column", "another value of nb1"])
+def test_sheets_that_are_no_parts_of_a_table_are_not_joined(tmp_path, change):
+    other = {
+        "other draws": [INPUTS[1], *([i + 1, a] for i, a in INPUTS[2:])],
+        "fewer rows": INPUTS[1:-5],
+        "no other column": [["draw"], *([i] for i, _ in INPUTS[2:])],
+        "another value of nb1": [["nb1", "a"], [0.5, INPUTS[2][1]], *([0.0, a] for _, a in INPUTS[3:])],
+    }[change]
+    says = refused("evppi", workbook(tmp_path / "m.xlsx", Cover=COVER, Results=OUTPUTS, Draws=other))
+    assert "--sheet Results" in says
+
+
 def test_names_with_quotes_are_shown_as_a_shell_takes_them(tmp_path, expected):
     path = workbook(tmp_path / "m.xlsx", Cover=COVER, **{'It\'s "PSA"': TITLES, "Other": TITLES})
     says = refused("evppi", path)

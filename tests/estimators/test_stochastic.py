@@ -247,7 +247,7 @@ def test_bounds_of_a_problem_are_those_of_its_samples():
     assert tanh(bounds=(-1, 1)).collect(**SIZE).bounds.tolist() == [[-1.0], [1.0]]
     assert tanh(bounds=([-1], 1)).bounds.tolist() == [[-1.0], [1.0]]
     assert tanh().collect(**SIZE).bounds is None
-    with pytest.raises(IntegrandError, match="its bounds are those of 2 outputs"):
+    with pytest.raises(IntegrandError, match="its bounds are for 2 outputs"):
         tanh(bounds=(-1, [1, 2])).collect(**SIZE)
     assert problem(bounds=(0, 1)).collect(**SIZE).bounds.tolist() == [[0.0], [1.0]]  # draws lie outside
 

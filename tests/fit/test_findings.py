@@ -67,7 +67,7 @@ def test_each_kind_is_one_warning_that_begins_with_it():
 
 def test_a_fit_warns_of_what_makes_intervals_doubtful_and_not_of_remarks():
     (few,) = caught(lambda: cbq.CBQ().fit(collected(3, 6)))
-    assert few.startswith("few thetas: 3 thetas say little about I elsewhere: for p = 1, 6 or more are needed.")
+    assert few.startswith("few thetas: 3 thetas are too few to learn I elsewhere: for p = 1, 6 or more are needed.")
     sobol = cbq.MonteCarlo().fit(collected(3, 6, design="sobol"))
     assert [each.kind for each in sobol.findings] == ["design"]
     assert sobol.warnings[0] in sobol.summary()
@@ -99,7 +99,7 @@ def test_a_comparison_warns_once_for_each_kind_and_names_the_methods():
     samples, methods = collected(5, 8), [cbq.LSMC(), cbq.KLSMC(), cbq.MonteCarlo()]
     found = []
     (text,) = caught(lambda: found.append(cbq.compare(samples, methods, lambda theta: theta[:, 0])))
-    assert text.startswith("few thetas: LSMC, KLSMC: 5 thetas say")
+    assert text.startswith("few thetas: LSMC, KLSMC: 5 thetas are")
     assert [row.note.endswith("warned of few thetas") for row in found[0].rows] == [True, True, False]
 
 

@@ -517,7 +517,7 @@ test_bad_requests_are_refused = refusals(
             lambda: LINE.plot(prior=cbq.measures.Uniform([0.0, 0.0], [1.0, 1.0])),
             "prior must be one measure of theta, in p = 1 dimensions",
         ),
-        "panel in given axes": (lambda: LINE.plot(half_width=True, ax=AX), "a figure of its own, for p = 1"),
+        "panel in given axes": (lambda: LINE.plot(half_width=True, ax=AX), "a panel below the axes, for p = 1"),
         "panel below maps": (lambda: PLANE.plot(half_width=True), "half_width=True adds a panel"),
         "a long title": (lambda: LINE.plot(title="a" * 2000), "title must have 1000 characters at the most"),
         "output": (lambda: PAIR.plot(output=2), "output must be one of 0 to 1, or None for all, but it is 2"),

@@ -270,7 +270,7 @@ def test_an_output_is_named_or_numbered():
         (lambda: Goal.of(goal=[cbq.Std(), 0.5]), "goal must be cbq.Mean"),
         (lambda: Goal.of(goal=cbq.Probability), "goal must be cbq.Mean"),
         (lambda: Goal.of(goal=[cbq.Std(), cbq.Std(tolerance=1.0)]), "twice"),
-        (lambda: Goal.of(tolerance=[0.1, 0.2], goal=cbq.Std()), "a tolerance of its own"),
+        (lambda: Goal.of(tolerance=[0.1, 0.2], goal=cbq.Std()), "each goal its own tolerance"),
     ],
 )
 def test_hostile_goals_are_refused_in_a_sentence(make, message):

@@ -221,6 +221,12 @@ def relation(columns):
     return pytest.importorskip("duckdb").from_arrow(pyarrow(columns))
 
 
+def modin(columns):
+    config = pytest.importorskip("modin.config")
+    config.Engine.put("Python")  # rows in this process, so that no cluster of Ray or Dask starts
+    return pytest.importorskip("modin.pandas").DataFrame(columns)
+
+
 def dataset(columns):
     return pytest.importorskip("xarray").Dataset({name: ("row", column) for name, column in columns.items()})
 
@@ -245,6 +251,7 @@ LIBRARIES = [
     record_batch,
     lazy_frame,
     relation,
+    modin,
     dataset,
     labelled_array,
     structured,
@@ -434,6 +441,7 @@ def test_rows_of_tables_are_single_thetas():
 
 ONE = cbq.LSMC().fit(SAMPLES.output(0))
 KINDS = {polars: "polars", lazy_frame: "polars", pyarrow: "pyarrow", relation: "pyarrow", pd.DataFrame: "pandas"}
+KINDS |= {modin: "modin"}
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)

@@ -146,7 +146,7 @@ def test_a_run_refuses_a_proposal_before_it_evaluates_anything():
     with pytest.raises(ValueError, match=r"proposal at theta = .* has the support \[-inf, inf\].*\[0, inf\]"):
         run(**SIZE, proposal=wide)
     with pytest.raises(
-        ValueError, match="the measures of the proposal have dimension 2, and those of the family have 1"
+        ValueError, match="the measures of the proposal have dimension 2, and the measures of the family have 1"
     ):
         run(**SIZE, proposal=lambda theta: Gaussian([0.0, 0.0], 1.0))
     with pytest.raises(TypeError, match="proposal must be a function from theta to a measure"):

@@ -134,11 +134,32 @@ def test_influences_are_derivatives_of_the_plug_in():
         return np.mean(np.max(base + mean @ B[0], axis=1)) - np.max(base)
 
     fits, benefits = posteriors(outputs)[0], NetBenefits(offset, B)
-    ((_, found),) = influences(fits, n, slopes(fits, np.ones(n), benefits))
+    ((_, found, _),) = influences(fits, np.ones(n), slopes(fits, np.ones(n), benefits))
     for j, c in [(0, 0), (3, 1), (20, 0), (n - 1, 1)]:
         step = np.zeros_like(outputs)
         step[j, c] = 1e-6
         assert_allclose(found[j, 0, c], (plug_in(outputs + step) - plug_in(outputs - step)) / 2e-6, atol=1e-7)
+
+
+def test_influences_through_signals_are_of_a_regression_with_these_signals_as_coefficients():
+    n, B = 50, np.array([[[0.0, 1.0, -0.5], [0.0, 0.4, 1.2]]])
+    benefits, z = NetBenefits(np.array([[0.0, 0.1, -0.05]]), B), draws(50, 10)
+    centred = [y - y.mean() for y in (bumpy(z, 11), bumpy(z[:, ::-1], 12))]
+    fits = [posterior_at(KERNELS[0], z, y, z[:10], gamma) for y, gamma in zip(centred, (1.0, 0.05), strict=True)]
+    ((blocks, own, others),) = influences(fits, np.ones(n), slopes(fits, np.ones(n), benefits))
+    signals = np.stack([block.mean for block in blocks], axis=1)
+    best = np.argmax(benefits.offset[0] + signals @ B[0], axis=1)
+    moves = B[0].T[best] - B[0][:, benefits.default[0]]
+    for c, fit in enumerate(fits):
+        centre = np.eye(n) - 1.0 / n
+        smoother = np.stack(
+            [next(iter(posterior_at(KERNELS[0], z, e, z[:10], (1.0, 0.05)[c]).blocks())).mean for e in centre]
+        )
+        prior = np.linalg.solve(np.eye(n) - smoother, smoother)  # of the values, relative to the noise
+        prior += 1e6 * np.outer(signals[:, 1 - c], signals[:, 1 - c])  # and any multiple of the other signal
+        expected = np.linalg.solve(prior + np.eye(n), prior @ moves[:, c]) + np.mean(moves[:, c])
+        assert fit.zero_probability == 0.0
+        assert_allclose((own + others)[:, 0, c], expected / n, atol=1e-6)
 
 
 def test_draws_have_the_covariance_of_their_distribution():

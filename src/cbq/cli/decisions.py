@@ -226,7 +226,7 @@ class Studied(Beside):
     """A study of inputs, and its costs."""
 
     pars: str = options.setting(
-        "Study these inputs, each in a group of its own: p1, p2.", default="", metavar="NAMES", shown=False
+        "Study these inputs, each in another group of participants: p1, p2.", default="", metavar="NAMES", shown=False
     )
     study: str = options.setting(
         "Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; a "

@@ -81,7 +81,8 @@ class DrawTables:
         names, rows = _for_each(sheets, there, "--sheet"), _for_each(header_rows, there, "--header-row")
         read = [None if path is None else read_sheet(path, names.get(i), rows.get(i)) for i, path in enumerate(files)]
         for sheet in filter(None, read):
-            _require_no_labels(sheet)
+            for part in sheet.parts or (sheet,):
+                _require_no_labels(part)
         return cls(command, *read)
 
     @property
@@ -247,6 +248,7 @@ def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
     values = np.array(list(columns.values())).T
     summary = find_summary(values) if np.all(np.isfinite(values)) else None
     if summary is not None:
+        sheet = sheet.owner(names[0])
         raise ValueError(
             f"line {sheet.lines[summary.row]} of {sheet} holds {summary.holds} of the lines above in {listed(names)}, "
             f"which is no draw: remove {_lines(sheet, summary.draws)}."
@@ -326,7 +328,7 @@ def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, 
         return [names for _, names in filled]
     labelled = {label or ", ".join(names): names for label, names in filled}
     if len(labelled) < len(filled):
-        raise ValueError(f"--pars {text!r} names two sets alike: give each a name of its own.")
+        raise ValueError(f"--pars {text!r} gives two sets the same name: rename one of them.")
     return labelled
 
 

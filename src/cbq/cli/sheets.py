@@ -29,8 +29,8 @@ from cbq.cli.cells import (
     start_of_table,
     trimmed,
 )
-from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
-from cbq.common import described
+from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheets
+from cbq.common import described, listed
 
 LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # in a name: spreadsheets wrap names of narrow columns
 PARQUET = (".parquet", ".pq")
@@ -54,6 +54,7 @@ class Sheet:
     unnamed : the columns without a name, which are left out, such as row names from R.
     name : of the sheet of a workbook.
     remarks : on reading the file, without full stops.
+    parts : the sheets of a workbook that stand side by side here; lines are those of the first.
     """
 
     path: Path
@@ -63,12 +64,31 @@ class Sheet:
     unnamed: tuple[tuple[str, ...], ...] = ()
     name: str = ""
     remarks: tuple[str, ...] = ()
+    parts: tuple[Sheet, ...] = ()
 
     def __str__(self) -> str:
+        if self.parts:
+            return f"sheets {listed(part.name for part in self.parts)} of {self.path}"
         return in_words(self.path, self.name)
+
+    @classmethod
+    def side_by_side(cls, sheets: Sequence[Sheet], remark: str) -> Sheet:
+        """Sheets with as many rows each as one."""
+        first, columns = sheets[0], dict[str, list[str]]()
+        for name, texts in (column for each in sheets for column in each.columns.items()):
+            columns.setdefault(name, texts)
+        unnamed = tuple(column for each in sheets for column in each.unnamed)
+        remarks = (remark, *(each for sheet in sheets for each in sheet.remarks))
+        return cls(first.path, columns, first.lines, "", unnamed, remarks=remarks, parts=tuple(sheets))
+
+    def owner(self, name: str) -> Sheet:
+        """The sheet of a column: this one, or one of its parts."""
+        return next((part for part in self.parts if name in part.columns), self)
 
     def values(self, name: str) -> list[float] | list[str]:
         """A column as numbers, or as text if all are words; raise if cells are missing or words are among numbers."""
+        if (owner := self.owner(name)) is not self:
+            return owner.values(name)
         quick = self._quick_floats(name)
         if quick is not None and not any(map(isnan, quick)):
             return quick
@@ -84,6 +104,8 @@ class Sheet:
 
     def numbers(self, name: str) -> list[float]:
         """A column as numbers; raise if a cell holds anything else."""
+        if (owner := self.owner(name)) is not self:
+            return owner.numbers(name)
         quick = self._quick_floats(name)
         if quick is not None:
             return quick
@@ -130,18 +152,18 @@ class Sheet:
 def read_sheet(path: Path, sheet: str | None = None, header_row: int | None = None) -> Sheet:
     """Read a table. Titles above the names of its columns, and a row of units below them, are found and left out.
 
-    sheet : of a workbook, its name or its number from 1 on (default: the only one with a table, or the largest).
+    sheet : of a workbook, its name or its number from 1 on (default: the only one with a table, or the largest; or the
+        largest ones side by side, if each has some of the columns of the same rows).
     header_row : the line that names the columns (default: the first from which on there is a table).
     """
     kind = path.suffix.lower()
     if sheet is not None and kind not in EXCEL:
         raise ValueError(f"--sheet is for workbooks, and {path} has no sheets: leave it out.")
     if kind in EXCEL:
-        name, rows, remark = workbook_sheet(path, sheet)
-        kept, remarks = _from_names(rows, header_row, [remark] if remark else [], in_words(path, name))
-        columns = len(trimmed(kept[0][1])) if kept else 0
-        require_values(path, name, kept, columns)
-        return _made(path, [(line, row + [""] * (columns - len(row))) for line, row in kept], name, remarks)
+        found, remark = workbook_sheets(path, sheet)
+        single = [remark] * (len(found) == 1 and bool(remark))
+        sheets = [_of_workbook(path, name, rows, header_row, single) for name, rows in found.items()]
+        return sheets[0] if len(sheets) == 1 else Sheet.side_by_side(sheets, remark)
     if kind in PARQUET:
         if header_row is not None:
             raise ValueError(f"--header-row is for workbooks and text, and {path} has names of columns: leave it out.")
@@ -151,6 +173,14 @@ def read_sheet(path: Path, sheet: str | None = None, header_row: int | None = No
     if kept and kept[0][0] != rows[0][0]:
         kept, separator = _separated_rows(path, kept[0][0])  # titles may have hidden the separator
     return _made(path, kept, remarks=remarks, separator=separator)
+
+
+def _of_workbook(path: Path, name: str, rows: Rows, header_row: int | None, remarks: list[str]) -> Sheet:
+    """A sheet of a workbook, whose rows may end before the last column."""
+    kept, remarks = _from_names(rows, header_row, remarks, in_words(path, name))
+    columns = len(trimmed(kept[0][1])) if kept else 0
+    require_values(path, name, kept, columns)
+    return _made(path, [(line, row + [""] * (columns - len(row))) for line, row in kept], name, remarks)
 
 
 def _from_names(rows: Rows, header_row: int | None, remarks: list[str], where: str) -> tuple[Rows, list[str]]:

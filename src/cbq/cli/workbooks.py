@@ -65,26 +65,26 @@ class Book:
         return f"{listed(self.visible)}{hidden}"
 
 
-def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
-    """The name and the rows of a sheet of a workbook, and a remark on the choice if there are several.
+def workbook_sheets(path: Path, sheet: str | None) -> tuple[dict[str, Rows], str]:
+    """The rows of a sheet of a workbook by its name, or of several that are one table; and a remark on the choice.
 
-    sheet : a name or a number (default: by `_chosen_sheet`).
+    sheet : a name or a number (default: by `_chosen_sheets`).
     """
     with _opened(path) as book:
         if sheet is not None:
             name = book.named(sheet)
-            return name, book.read(name), ""
+            return {name: book.read(name)}, ""
         if not book.visible:
             raise UnsuitableSheet(f"{path} has no visible sheet ({book.listed}): name one by --sheet.")
         if len(book.visible) == 1:
-            return book.visible[0], book.read(book.visible[0]), ""
-        return _chosen_sheet(book)
+            return {book.visible[0]: book.read(book.visible[0])}, ""
+        return _chosen_sheets(book)
 
 
-def _chosen_sheet(book: Book) -> tuple[str, Rows, str]:
-    """The only sheet with a table, or with one of `MIN_DRAWS` rows; else the first; else a far larger one.
+def _chosen_sheets(book: Book) -> tuple[dict[str, Rows], str]:
+    """The only sheet with a table, or with one of `MIN_DRAWS` rows; or all of these, if they are parts of one table.
 
-    Raise, with the options to pass, if the choice is not clear.
+    Otherwise the first, or a far larger one. Raise, with the options to pass, if the choice is not clear.
     """
     found = {name: _rows_if_suitable(book, name) for name in book.visible}
     starts = {name: start for name, rows in found.items() if (start := start_of_table(rows)) is not None}
@@ -92,17 +92,37 @@ def _chosen_sheet(book: Book) -> tuple[str, Rows, str]:
     ranked = sorted((name for name in sizes if sizes[name] >= MIN_DRAWS), key=lambda name: -sizes[name]) or [*sizes]
     first, name = book.visible[0], ranked[0] if ranked else ""
     if len(sizes) == 1:
-        return name, found[name], f"{book.path}: sheet {name!r} was read, the only one with a table"
+        return {name: found[name]}, f"{book.path}: sheet {name!r} was read, the only one with a table"
+    largest = [each for each in book.visible if each in ranked and sizes[each] == sizes[name]]
+    if sizes.get(name, 0) >= MIN_DRAWS and _are_parts([found[each][starts[each] :] for each in largest]):
+        remark = f"{book.path}: the sheets {listed(largest)} have {sizes[name]} rows each, and were read side by side"
+        return {each: found[each] for each in largest}, remark
     if starts.get(first) == 0 and first in ranked:
-        return first, found[first], f"{book.path} has the sheets {', '.join(book.visible)}, of which the first was read"
+        remark = f"{book.path} has the sheets {', '.join(book.visible)}, of which the first was read"
+        return {first: found[first]}, remark
     if ranked and (len(ranked) == 1 or sizes[name] >= FAR_MORE * sizes[ranked[1]]):
         others = ", ".join(f"{other!r} has {size}" for other, size in sizes.items() if other != name)
-        return name, found[name], f"{book.path}: sheet {name!r} with {sizes[name]} rows was read; {others}"
+        return {name: found[name]}, f"{book.path}: sheet {name!r} with {sizes[name]} rows was read; {others}"
     options = [_option(name) for name in starts] or [f"{_option(book.visible[-1])} --header-row 3"]
     raise UnsuitableSheet(
         f"it is not clear which sheet of {book.path} has the table; the sheets are {book.listed}. Choose one, as in "
         f"{' or '.join(options[:3])}."
     )
+
+
+def _are_parts(tables: Sequence[Rows]) -> bool:
+    """Whether tables with as many rows each have different columns, such as outputs and inputs of the same draws.
+
+    A column that several of them have, such as the number of a draw, must be the same in all.
+    """
+    seen: dict[str, tuple[str, ...]] = {}
+    for rows in tables:
+        names, body = rows[0][1], [row for _, row in rows[1 + has_units(rows) :]]
+        columns = {name: tuple(row[j] if j < len(row) else "" for row in body) for j, name in enumerate(names) if name}
+        if columns.keys() <= seen.keys() or any(seen.get(name, column) != column for name, column in columns.items()):
+            return False
+        seen |= columns
+    return len(tables) > 1
 
 
 def _rows_if_suitable(book: Book, name: str) -> Rows:

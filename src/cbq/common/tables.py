@@ -7,6 +7,7 @@ rows of lazy frames and relations, and makes results in libraries other than pan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from math import isnan
 from textwrap import fill
 from typing import Any
@@ -15,7 +16,8 @@ NOTE_WIDTH = 100  # line length of notes, in characters
 BLANK = "-"
 EXPONENT_FROM = 1e6  # numbers from here on are written with an exponent
 LAZY = ("dask", "duckdb", "ibis", "pyspark", "sqlframe")  # packages whose tables have no rows in memory
-WITH_NARWHALS = ("cudf", "modin", "polars", "pyarrow", *LAZY)
+WITH_NARWHALS = ("polars", "pyarrow", *LAZY)
+PANDAS = {"pandas": "pandas", "modin": "modin.pandas", "cudf": "cudf"}  # packages, and modules with a DataFrame like it
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -50,10 +52,8 @@ def data_frame(columns: Mapping[str, Any], like: Any = None) -> Any:
 
 def frame_like(table: Any, columns: Mapping[Any, Any]) -> Any:
     """Columns (n,) by name in the library of a table or series, with its index; None if it is neither."""
-    if _library(table) == "pandas" and hasattr(table, "iloc"):
-        import pandas as pd
-
-        return pd.DataFrame(dict(columns), index=table.index)
+    if _library(table) in PANDAS and hasattr(table, "iloc"):
+        return import_module(PANDAS[_library(table)]).DataFrame(dict(columns), index=table.index)
     if _library(table) not in WITH_NARWHALS:
         return None
     nw = _narwhals(table)
@@ -61,10 +61,7 @@ def frame_like(table: Any, columns: Mapping[Any, Any]) -> Any:
     if not isinstance(frame, nw.DataFrame | nw.Series):  # such as an array of pyarrow
         return None
     numbers = {str(name): column for name, column in columns.items()}
-    made = nw.from_dict(numbers, backend=frame.implementation).to_native()
-    if hasattr(table, "iloc"):  # modin and cuDF, which imitate pandas
-        made.index = table.index
-    return made
+    return nw.from_dict(numbers, backend=frame.implementation).to_native()
 
 
 def gathered(table: Any) -> Any:
@@ -79,8 +76,10 @@ def gathered(table: Any) -> Any:
     frame = nw.from_native(table, pass_through=True)
     if not isinstance(frame, nw.LazyFrame):
         return table
-    decimals = nw.selectors.by_dtype(nw.Decimal)  # of SQL, in which 0.5 is one
-    return frame.with_columns(decimals.cast(nw.Float64)).collect().to_native()
+    decimals = [
+        name for name, kind in frame.collect_schema().items() if kind == nw.Decimal
+    ]  # of SQL, in which 0.5 is one
+    return frame.with_columns(nw.col(name).cast(nw.Float64) for name in decimals).collect().to_native()
 
 
 def _library(table: Any) -> str:

@@ -411,7 +411,7 @@ def _check_request(
     if band and fit.p > 1:
         raise ValueError(f"band=True draws lines, for p = 1, but this fit has p = {fit.p}: use fit.band(theta).")
     if panel and (fit.p > 1 or ax is not None):
-        raise ValueError("half_width=True adds a panel to a figure of its own, for p = 1: omit half_width, or ax.")
+        raise ValueError("half_width=True adds a panel below the axes, for p = 1: omit half_width, or ax.")
 
 
 def _upcoming(fit: Fit, upcoming: Any) -> Array:

@@ -20,14 +20,14 @@ from cbq.samples import Enumerated, Samples, equal_rows, in_brief, shown_bounds
 
 # Each kind of finding, and what to do about it. docs/guide/warnings.md explains how each is found.
 KINDS = {
-    "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
+    "failures": "Make f return a value at all points, or define I without these points.",
     "measures": (
         "Check measure= and the order of theta and x; pass proposal= if the points were drawn from other measures, or "
         "design='adaptive' if a rule chose them."
     ),
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
     "dependence": "Pass depends_on_theta=True to cbq.Problem or cbq.Samples.",
-    "bounds": "Correct bounds= of cbq.Problem or cbq.Samples: of a random f they are the bounds of its mean.",
+    "bounds": "Correct bounds= of cbq.Problem or cbq.Samples; for a random f, they bound its mean.",
     "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
     "ratio": "Pass a wider q to samples.reweighted, and take the points from it: proposal=q in collect.",
@@ -35,15 +35,15 @@ KINDS = {
     "few points": "Take more points per theta, or fewer thetas with more points each.",
     "few thetas": "Take more thetas, if need be with fewer points each.",
     "convergence": "Run longer or more chains.",
-    "chains": "Say design='mcmc' if the points are a Markov chain, and thin it: samples.thinned(n).",
+    "chains": "Pass design='mcmc' if the points are a Markov chain, and thin it: samples.thinned(n).",
     "chosen points": "Use cbq.MOBQ(), which learns f from all points, or cbq.CBQ() with several points at each theta.",
-    "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
+    "shared design": "Draw other points for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
     "reach": "Make runs where fit.suggest(n) of this fit places them, or ask for measures that the runs cover.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "kernel": "Pass a kernel on coordinates of one scale, such as cbq.kernels.Warped(kernel, 'whiten').",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
-    "design": "Nothing needs to be done if this is what was meant.",
+    "design": "Do nothing if you meant this.",
 }
 REMARKS = frozenset({"rounding", "design"})  # intervals are as good as without them, so that they raise no warning
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -81,7 +81,7 @@ class Finding:
     Examples
     --------
     >>> from cbq.fit import Finding
-    >>> finding = Finding("few thetas", "3 thetas say little about I elsewhere.")
+    >>> finding = Finding("few thetas", "3 thetas are too few to learn I elsewhere.")
     >>> finding.remedy
     'Take more thetas, if need be with fewer points each.'
     """
@@ -169,8 +169,8 @@ def few_thetas(samples: Samples) -> tuple[Finding, ...]:
     least = (samples.p + 1) * (samples.p + 2)  # twice the number of coefficients of a quadratic
     if found >= least:
         return ()
-    thetas = "1 theta says" if found == 1 else f"{found} thetas say"
-    text = f"{thetas} little about I elsewhere: for p = {samples.p}, {least} or more are needed."
+    thetas = "1 theta is" if found == 1 else f"{found} thetas are"
+    text = f"{thetas} too few to learn I elsewhere: for p = {samples.p}, {least} or more are needed."
     return (Finding("few thetas", text),)
 
 

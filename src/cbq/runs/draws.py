@@ -65,7 +65,7 @@ class Draws:
         measures = measures_at(family, thetas)
         proposals = None if proposal is None else measures_at(proposal, thetas, "proposal")
         if proposals is not None and proposals[0].dim != measures[0].dim:
-            found = f"{proposals[0].dim}, and those of the family have {measures[0].dim}"
+            found = f"{proposals[0].dim}, and the measures of the family have {measures[0].dim}"
             raise ValueError(f"the measures of the proposal have dimension {found}: they must be the same.")
         settings = {
             **settings,

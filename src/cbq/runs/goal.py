@@ -59,7 +59,7 @@ class Goal:
                 )
             if len(tolerance) > 1 and wanted != (Mean(),):
                 raise ValueError(
-                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal a tolerance of its own."
+                    f"tolerance has {len(tolerance)} numbers, as for Mean alone: give each goal its own tolerance."
                 )
         runs, seconds, cost = _limits_of(budget)
         return cls(

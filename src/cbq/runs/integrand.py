@@ -242,9 +242,7 @@ class Evaluator:
             return
         values = f.reshape(len(f), -1)
         if self.bounds.shape[1] not in (1, values.shape[1]):
-            message = (
-                f"the integrand returned shape {f.shape}, but its bounds are those of {self.bounds.shape[1]} outputs."
-            )
+            message = f"the integrand returned shape {f.shape}, but its bounds are for {self.bounds.shape[1]} outputs."
             raise WrongReturn(message, points.t, points.theta)
         outside = rows_outside(values, self.bounds) & ~rows_not_finite(f)  # which is a failure at a point
         if np.any(outside):

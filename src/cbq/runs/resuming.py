@@ -124,7 +124,7 @@ def require_same_f(
         if edited or is_new:
             of_file = f"the values in {path} are of another version: {_versions(stored, sources)}"
             how = of_file if is_new else _changed(path, INTEGRAND, edited)
-            _warn(f"{how}. Nothing is evaluated again: its values are reused, and missing ones are those of the new f.")
+            _warn(f"{how}. Nothing is evaluated again: stored values are reused, and missing ones come from the new f.")
     elif is_new:
         raise CheckpointError(f"{path} holds values of another f: {_versions(stored, sources)}. {ways_out()}")
     elif repeat is not None:
@@ -171,7 +171,7 @@ def _hint(edited: Sequence[str]) -> str:
     """What may have changed f, for the error where it has other values."""
     if edited:
         return f"The integrand was edited since ({', '.join(edited[:SHOWN_PARTS])})."
-    return "The integrand was edited since, or what it reads or calls, or it is random (then say stochastic=True)."
+    return "The integrand was edited since, or something it reads or calls, or it is random: then pass stochastic=True."
 
 
 def _warn(message: str) -> None:

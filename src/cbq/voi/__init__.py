@@ -4,6 +4,7 @@ from cbq.voi import studies
 from cbq.voi.cost_effectiveness import CePlane, IcerRow, IcerTable, ce_plane, icers
 from cbq.voi.information import EvppiRow, EvppiTable, evppi
 from cbq.voi.money import population
+from cbq.voi.one_way import TornadoRow, TornadoTable, tornado
 from cbq.voi.perfect import Evpi, NetBenefitRow, NetBenefitTable, evpi, net_benefits
 from cbq.voi.sample_information import EvsiRow, EvsiTable, evsi
 from cbq.voi.sampling_benefit import (
@@ -16,7 +17,6 @@ from cbq.voi.sampling_benefit import (
     portfolio,
 )
 from cbq.voi.submission import Acceptability, Appendix, appendix, ceac
-from cbq.voi.tornado import TornadoRow, TornadoTable, tornado
 from cbq.voi.variance import VarianceRow, VarianceTable, evppi_variance
 
 __all__ = [

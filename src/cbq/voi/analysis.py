@@ -217,13 +217,13 @@ def assembled(
     seen, expected, plug_in = means  # (K,) each
     gain, times = outputs.counts @ gains / n, dependence.of_gains(gains)
     base = np.max(benefits.offset, axis=-1)
-    residual, assumed, r2 = sandwich(found.posteriors, outputs, benefits, everywhere)
+    residual, assumed, known, r2 = sandwich(found.posteriors, outputs, benefits, everywhere)
     slowest = float(np.max(dependence.times))
     linear, skewness, with_evpi, effects = _effects_of_rows(found, gains - gain, everywhere, effects_of)
     return SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
         plug_in=np.maximum(plug_in - base, 0.0),
-        regression=regression[0] + slowest * np.maximum(residual - assumed, 0.0),
+        regression=regression[0] + slowest * np.maximum(residual - known, 0.0),
         curvature=regression[1],
         skewness=skewness,
         sampling=times * (outputs.counts @ (gains - gain) ** 2 / n) / max(n - 1.0, 1.0),
@@ -250,8 +250,8 @@ def _effects_of_rows(
     n, place, K = found.sites.n, found.sites.place, gains.shape[1]
     variance, third, covariance = np.zeros((3, K))
     every = np.empty((0 if kept is None else n, K))
-    for blocks, influence in influences(found.posteriors, found.outputs.n, everywhere):
-        first, mean = blocks[0].sites.start or 0, site_means(blocks)
+    for blocks, own, others in influences(found.posteriors, found.outputs.counts, everywhere):
+        first, mean, influence = blocks[0].sites.start or 0, site_means(blocks), own + others
         inside = np.flatnonzero((place >= first) & (place < first + len(mean)))
         for part in row_blocks(len(inside)):
             rows = inside[part]

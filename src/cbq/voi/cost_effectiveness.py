@@ -11,7 +11,7 @@ import numpy as np
 from cbq.common import BLANK, Array, between_0_and_1, did_you_mean, is_number, is_whole, listed, short, shown
 from cbq.nested.decisions import Name
 from cbq.plotting import Drawn, Figure
-from cbq.report import Column, RowTable, Table, digits, in_text, sentences
+from cbq.report import Column, RowTable, Table, in_text, sentences
 from cbq.voi.money import InCurrency, currency_note, in_digits, money
 from cbq.voi.outputs import PRICE, EffectsAndCosts, effective_sizes, wilson_interval
 
@@ -54,7 +54,7 @@ class IcerRow:
     effect_se: float
     cost_se: float
     status: Status = field(metadata=in_text())
-    comparator: str = field(default="", metadata=in_text(label="compared with"))
+    comparator: str = field(default="", metadata=in_text())
     incremental_effect: float | None = field(default=None, metadata=in_text(DIGITS, "more effect"))
     incremental_cost: float | None = field(default=None, metadata=in_text(in_digits(DIGITS), "more cost"))
     icer: float | None = field(default=None, metadata=in_text(in_digits(DIGITS), "ICER"))
@@ -102,9 +102,8 @@ class IcerTable(RowTable, Drawn, InCurrency):
 
     def _legend(self) -> str:
         return (
-            f"Means of {self.n} draws. se: of the ICER, by the number of draws. Intervals: in {100 * self.level:.4g}% "
-            f"of the draws, the decision is better than the one it is compared with from a willingness to pay in "
-            f"between on."
+            f"Means of {self.n} draws. se is the standard error of the ICER. In {100 * self.level:.4g}% of draws, the "
+            f"lowest willingness to pay at which the decision beats its comparator is between lower and upper."
         )
 
     def _remarks(self) -> Sequence[str]:
@@ -192,14 +191,16 @@ def _ratio(draws: EffectsAndCosts, d: int, other: int, level: float) -> dict[str
     doubtful = effect < MIN_SIGNAL * _standard_error(more)
     low, high = threshold_interval(more, dearer, level)
     less, dominates = float(np.mean(more <= 0)), float(np.mean((more > 0) & (dearer <= 0)))
-    name, tail = draws.names[other], 0.5 * (1.0 - level)
-    never = f", where paying more does not make it better: upper is infinite, as this is more than {tail:.3g}"
-    always = f", and is better at every willingness to pay: lower is 0, as this is more than {tail:.3g}"
+    this, name = draws.names[d], draws.names[other]
+    never = ", so that upper is infinite" * bool(np.isinf(high))
+    always = ", so that lower is 0" * (dominates > 0.5 * (1.0 - level))
     remarks = [
-        f"in {less:.2g} of the draws it has no more effect than {name}{never * bool(np.isinf(high))}"
+        f"in {less:.1%} of draws, {this} has no more effect than {name}, and paying more does not make it better{never}"
         if less > 0
         else "",
-        f"in {dominates:.2g} of the draws it has more effect at no more cost{always}" if dominates > tail else "",
+        f"in {dominates:.1%} of draws, {this} has more effect at no more cost, and is better at any price{always}"
+        if always
+        else "",
         "the difference of effects is not clear of 0 with so many draws" if doubtful else "",
     ]
     effect_ends, cost_ends = (credible_interval(each, level) for each in (more, dearer))
@@ -340,7 +341,7 @@ class CePlane(Table, Drawn, InCurrency):
 
     def _in_text(self) -> Iterator[Column]:
         """The same, with both ends of an interval in one column."""
-        found, few = self.to_columns(), digits(4)
+        found, percent = self.to_columns(), "{:.1%}".format
         yield Column("decision", found["decision"], str)
         for name, label in (("incremental_effect", "more effect"), ("incremental_cost", "more cost")):
             yield Column(name, found[name], money, label)
@@ -348,9 +349,9 @@ class CePlane(Table, Drawn, InCurrency):
             texts = [f"{money(low)} to {money(high)}" for low, high in ends]
             yield Column(f"{name}_interval", texts, str, f"{100 * self.level:.4g}% of draws")
         for name in QUADRANTS:
-            yield Column(name, found[name], few, name.replace("_", "-"))
+            yield Column(name, found[name], percent, name.replace("_", "-"))
         if self.willingness_to_pay is not None:
-            yield Column("below_line", found["below_line"], few, "below the line")
+            yield Column("below_line", found["below_line"], percent, "below the line")
 
     def _below(self) -> list[str]:
         legend = f"Means and shares of {len(self.effects)} draws, against {self.reference}."

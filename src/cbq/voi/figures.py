@@ -36,11 +36,11 @@ from cbq.voi.money import money, unit
 
 if TYPE_CHECKING:
     from cbq.voi.cost_effectiveness import CePlane, IcerTable
+    from cbq.voi.one_way import TornadoTable
     from cbq.voi.perfect import Evpi, NetBenefitTable
     from cbq.voi.sample_information import EvsiTable
     from cbq.voi.sampling_benefit import EnbsTable
     from cbq.voi.submission import Acceptability
-    from cbq.voi.tornado import TornadoTable
     from cbq.voi.variance import VarianceTable
 
 Kind = Literal["bars", "lines", "map"]

@@ -17,21 +17,11 @@ from cbq.nested.decisions import Name
 from cbq.nested.outer import Design
 from cbq.plotting import draw
 from cbq.report import NO_COLUMN, Page, in_text
-from cbq.samples import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
 from cbq.voi.money import MoneyTable, in_digits, money
-from cbq.voi.outputs import (
-    PRICE,
-    Scaled,
-    check_not_inputs,
-    count_duplicates,
-    not_inputs,
-    read_outputs,
-    repeated_rows,
-    scale_net_benefits,
-)
+from cbq.voi.outputs import PRICE, Scaled, count_duplicates, read_draws, repeated_rows
 from cbq.voi.perfect import perfect_information
-from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
+from cbq.voi.sets import ROUNDING, ColumnSet, monotone_estimates, row_order, valued_sets
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -233,22 +223,18 @@ def evppi(
     >>> [bool(row.evppi > 0.2) for row in found.rows]
     [True, False]
     """
+    pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
     if callable(getattr(outputs, "predict", None)):
         if not (isinstance(pars, str) and pars == "all") or level != 0.95:
             raise TypeError("pars and level are for tables of draws, but outputs is a fit: leave them out.")
-        pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
         nodes = {name: given for name, given in {"n": n, "design": design}.items() if given is not None}
         return evppi_of_fit(outputs, inputs, **pay, rng=rng, progress=progress, **nodes)  # type: ignore[arg-type]
     if n is not None or design is not None or progress is not False:
         raise TypeError("n, design and progress are for a fit, but outputs is a table of draws: leave them out.")
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
-    input_table = ColumnTable.of(inputs, "inputs")
-    check_same_rows(described.table, input_table)
-    values, decisions, unit = scale_net_benefits(described.values, described.decisions)
-    sets, notes = column_sets(pars, input_table, not_inputs(described.table, input_table, described.used))
-    check_not_inputs(described, input_table, (i for each in sets for i in each.members))
-    order = row_order([values, *(each.columns for each in sets)], seed)
+    described, table, (values, decisions, unit) = read_draws(outputs, inputs, pay)
+    sets, notes = valued_sets(pars, described, table)
+    order = row_order(values, sets, seed)
     values, sets = values[order], [each.take(order) for each in sets]
     contrasts = Contrasts.of(values, decisions)
 

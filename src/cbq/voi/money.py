@@ -180,7 +180,7 @@ def multiplier(value: Any, before: float | None = None) -> float:
     if before is not None:
         raise ValueError(
             f"these values are for a population of {before:g} already, and population= would count it twice: "
-            f"start from those of one decision."
+            f"start from the values of one decision."
         )
     return at_least_0(value, "population")
 

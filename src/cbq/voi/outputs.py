@@ -84,6 +84,13 @@ def read_outputs(outputs: Any, options: dict[str, Any]) -> Outputs:
     return _read(table, options)
 
 
+def read_draws(outputs: Any, inputs: Any, options: dict[str, Any]) -> tuple[Outputs, ColumnTable, Scaled]:
+    """The outputs and the inputs of the same draws, with the options of `read_outputs`; and net benefits near 1."""
+    described, table = read_outputs(outputs, options).require_draws(), ColumnTable.of(inputs, "inputs")
+    check_same_rows(described.table, table)
+    return described, table, scale_net_benefits(described.values, described.decisions)
+
+
 def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[int]) -> None:
     """Raise if a net benefit is one of the inputs that are valued, those at the positions `members`.
 

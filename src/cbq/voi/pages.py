@@ -48,11 +48,11 @@ from cbq.voi.figures import (
 )
 from cbq.voi.information import NEXT_TO_NOTHING, EvppiRow, EvppiTable, inputs_of
 from cbq.voi.money import money, nearest_price, unit
+from cbq.voi.one_way import TornadoTable
 from cbq.voi.perfect import Evpi, NetBenefitTable
 from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable
 from cbq.voi.submission import Acceptability, Appendix
-from cbq.voi.tornado import TornadoTable
 
 MOST_LINES = 5  # sets in a chart over the willingness to pay, and under its slider
 MOST_DOTS = 300  # draws of a decision in the chart of the plane
@@ -314,7 +314,7 @@ def _sections(found: Appendix) -> Iterator[Section]:
 def _tornado(found: TornadoTable) -> Fragment:
     low, high = (f"{100 * share:g}%" for share in found.between)
     words = (
-        f"The expected net benefit of {found.decision} less that of {found.reference}{at_price(found.rows[0])}, "
+        f"The expected net benefit of {found.decision} less {found.reference}{at_price(found.rows[0])}, "
         f"{money(found.average)} on average, given that one input is low or high, while all others vary. Where a bar "
         f"crosses 0, the input alone changes which of the two is better."
     )
@@ -335,10 +335,9 @@ def _ratios(found: IcerTable) -> list[Fragment]:
         places.append(f"{row.decision} from there" + (f" to {number_text(after.icer, 4)}" if after else " on"))
     alone = f"{on[0].decision} is best on average at every willingness to pay: it dominates all others."
     caption = (
-        f"Mean effects and costs, by rising cost, and the cost of one more unit of effect (ICER). Intervals of "
-        f"{100 * found.level:.4g}%: of the willingness to pay from which on a decision is better than the one it is "
-        f"compared with, over the draws: 0 if it dominates in more of them than an end of the interval leaves out, and "
-        f"infinite if in more of them no willingness to pay makes it better."
+        f"Mean effects and costs, by rising cost. The ICER is the cost of one more unit of effect. In "
+        f"{100 * found.level:.4g}% of draws, the lowest willingness to pay at which a decision beats its comparator is "
+        f"between lower and upper."
     )
     return [paragraph(f"Best on average: {', '.join(places)}." if places else alone), part_of(found, caption)]
 
@@ -346,12 +345,12 @@ def _ratios(found: IcerTable) -> list[Fragment]:
 def _plane(found: CePlane) -> list[Fragment]:
     caption = (
         f"Differences from {found.reference} in {min(len(found.effects), MOST_DOTS)} of {len(found.effects)} draws, "
-        f"with ellipses that hold {100 * found.level:.4g}% of normal draws."
+        f"with ellipses that would hold {100 * found.level:.4g}% of normal draws."
     )
     if found.willingness_to_pay is not None:
         below = zip(found.decisions, *(100 * share for share in found.share_below()), strict=True)
-        shares = [f"{_interval(low, share, high)} of the draws of {name}" for name, share, low, high in below]
-        caption += f" Below the line, where a decision is worth its cost, in per cent: {', '.join(shares)}."
+        shares = [f"{name} {_interval(low, share, high)}" for name, share, low, high in below]
+        caption += f" Percentage of draws below the line, where a decision is worth its cost: {', '.join(shares)}."
     drawn = figure_html(plane_figure(found, MOST_DOTS).panels, caption, height=340)
     table = part_of(
         found, f"Mean differences from {found.reference}, with {100 * found.level:.4g}% credible intervals."

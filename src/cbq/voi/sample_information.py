@@ -14,33 +14,12 @@ from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.plotting import Drawn, Figure
 from cbq.report import Page, in_text
-from cbq.samples import ColumnTable, check_same_rows
+from cbq.samples import ColumnTable
 from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
-from cbq.voi.information import (
-    NOTE_UNINFORMATIVE,
-    Estimates,
-    in_pool,
-    notes_on_dependence,
-    notes_on_rows,
-)
+from cbq.voi.information import NOTE_UNINFORMATIVE, Estimates, in_pool, notes_on_dependence, notes_on_rows
 from cbq.voi.money import MoneyTable, in_digits, money
-from cbq.voi.outputs import (
-    PRICE,
-    Scaled,
-    check_not_inputs,
-    count_duplicates,
-    read_outputs,
-    scale_columns,
-    scale_net_benefits,
-)
-from cbq.voi.sets import (
-    MIN_ROWS_PER_COLUMN,
-    ColumnSet,
-    column_sets,
-    increasing_estimates,
-    informative,
-    row_order,
-)
+from cbq.voi.outputs import PRICE, Scaled, count_duplicates, read_draws, scale_columns
+from cbq.voi.sets import MIN_ROWS_PER_COLUMN, ColumnSet, increasing_estimates, informative, row_order, valued_sets
 from cbq.voi.studies import Columns, Study, as_study
 
 MAX_SIZES, MAX_SIZE = 1000, 10**9
@@ -207,15 +186,11 @@ def evsi(
     """
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     kind, numbers = as_study(study), _sizes(sizes)
-    input_table = ColumnTable.of(inputs, "inputs")
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
-    check_same_rows(described.table, input_table)
-    names = _names(pars, input_table)
-    columns = study_columns(pars, kind, input_table)
-    (learned,), _ = column_sets([[*columns]], input_table)
-    check_not_inputs(described, input_table, learned.members)
-    values, decisions, unit = scale_net_benefits(described.values, described.decisions)
-    order = row_order([values, learned.columns], seed)
+    pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
+    described, table, (values, decisions, unit) = read_draws(outputs, inputs, pay)
+    names, columns = _names(pars, table), study_columns(pars, kind, table)
+    (learned,), _ = valued_sets([[*columns]], described, table)
+    order = row_order(values, [learned], seed)
     values, learned = values[order], learned.take(order)
     columns = {name: each[order] for name, each in columns.items()}
     found = _values(Contrasts.of(values, decisions), learned.columns, columns, kind, numbers, seed)

@@ -16,7 +16,7 @@ import numpy as np
 from cbq.common import Array, Integers, as_text, is_sorted, listed, shown
 from cbq.nested.decisions import is_list, positions
 from cbq.samples import ColumnTable
-from cbq.voi.outputs import scale_columns
+from cbq.voi.outputs import Outputs, check_not_inputs, not_inputs, scale_columns
 from cbq.voi.roles import left_out_note, select_inputs
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
@@ -75,10 +75,17 @@ def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tup
     return sets, tuple(notes)
 
 
-def row_order(columns: Sequence[Array], seed: int) -> Integers | slice:
-    """An order for the rows of these columns (n, k): at random if some column is sorted, which is no Markov chain's."""
-    sorted_rows = any(map(is_sorted, columns))
-    return np.random.default_rng(seed).permutation(len(columns[0])) if sorted_rows else slice(None)
+def valued_sets(pars: Any, outputs: Outputs, inputs: ColumnTable) -> tuple[list[ColumnSet], tuple[str, ...]]:
+    """The sets that `pars` describes, as in `column_sets`; raise if one of them holds a net benefit."""
+    sets, notes = column_sets(pars, inputs, not_inputs(outputs.table, inputs, outputs.used))
+    check_not_inputs(outputs, inputs, (i for each in sets for i in each.members))
+    return sets, notes
+
+
+def row_order(values: Array, sets: Sequence[ColumnSet], seed: int) -> Integers | slice:
+    """An order for the rows of values (n, C) and of sets: random if a column is sorted, which no Markov chain is."""
+    sorted_rows = any(map(is_sorted, [values, *(each.columns for each in sets)]))
+    return np.random.default_rng(seed).permutation(len(values)) if sorted_rows else slice(None)
 
 
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:

@@ -17,9 +17,9 @@ from cbq.report import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
 from cbq.voi.information import EvppiTable, evppi, inputs_of
 from cbq.voi.money import InCurrency, currency_note, nearest_price
+from cbq.voi.one_way import TornadoTable, numeric_inputs, tornado
 from cbq.voi.outputs import NetBenefitDraws, effective_sizes, wilson_interval
 from cbq.voi.perfect import Evpi, NetBenefitTable, evpi, net_benefits
-from cbq.voi.tornado import TornadoTable, numeric_inputs, tornado
 
 TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from cbq.common import Array, Integers
+from cbq.common import ROUNDING, Array, Integers
 from cbq.gp.regression import RegressionPosterior, SiteBlock, SiteOutputs, site_blocks, site_means
 from cbq.linalg.lapack import orthonormal
 
@@ -155,14 +155,19 @@ def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """Derivatives of the plug-in EVPPI by means of Z over rows, (K, r), and by the weights of each spread, (m, K)."""
+    """Derivatives of the plug-in EVPPI by means of Z over rows, (K, r), and by the weights of each spread, (m, K).
+
+    by_signals : (K, r, r), by multiples of the signals (the posterior means) of all outputs, added to each output.
+    """
 
     by_level: Array
     by_weights: list[Array]
+    by_signals: Array
 
     @classmethod
     def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
-        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.m, K)) for each in posteriors])
+        r = len(posteriors)
+        return cls(np.zeros((K, r)), [np.zeros((each.m, K)) for each in posteriors], np.zeros((K, r, r)))
 
     def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
         """Add the part of some sites, which have this share (b,) of the rows."""
@@ -174,6 +179,7 @@ class Slopes:
     def add_moves(self, k: int, blocks: Sequence[SiteBlock], moves: Array) -> None:
         """Add sites at which EVPPI has these derivatives (b, r) by Z, for the k-th willingness to pay."""
         self.by_level[k] += np.sum(moves, axis=0)
+        self.by_signals[k] += moves.T @ site_means(blocks)
         for slope, block, move in zip(self.by_weights, blocks, moves.T, strict=True):
             slope[:, k] += move @ block.spread
 
@@ -186,43 +192,91 @@ def slopes(posteriors: Sequence[RegressionPosterior], counts: Array, benefits: N
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """How far the signals of r outputs, their posterior means at the sites, are fitted by the other regressions.
+
+    Canonical outputs have uncorrelated signals in the rows of the table. So an output without a signal of its own is
+    fitted by a constant, although a multiple of the signal of another output, which the choice of the canonical outputs
+    has set to 0, is as uncertain as any coefficient of a regression. The rows determine it by the part of that signal
+    that the regression of the output does not fit.
+
+    fitted : (m, r) for each output, the weights of its spread that fit the signals. left : (r, r), for each output, the
+        mean over rows of each signal times its part that is not fitted; infinite where there is no coefficient.
+    exists : (r,), the probabilities that there is a signal.
+    """
+
+    fitted: list[Array]
+    left: Array
+    exists: Array
+
+    @classmethod
+    def of(cls, posteriors: Sequence[RegressionPosterior], counts: Array) -> Signals:
+        """Of posteriors at sites with counts (s,)."""
+        r, share = len(posteriors), counts / np.sum(counts)
+        products, power = [np.zeros((each.m, r)) for each in posteriors], np.zeros(r)
+        for blocks in site_blocks(posteriors):
+            weighted = share[blocks[0].sites, None] * site_means(blocks)
+            power += np.sum(weighted * site_means(blocks), axis=0)
+            for product, block in zip(products, blocks, strict=True):
+                product += block.spread.T @ weighted
+        fitted = [product * (each.moments.n / each.noise) for product, each in zip(products, posteriors, strict=True)]
+        left = power - np.stack([np.sum(f * p, axis=0) for f, p in zip(fitted, products, strict=True)])
+        none = np.eye(r, dtype=bool) | (left <= ROUNDING * power)
+        return cls(fitted, np.where(none, np.inf, left), 1.0 - np.array([each.zero_probability for each in posteriors]))
+
+    def coefficients(self, everywhere: Slopes) -> Array:
+        """The derivatives (K, r, r) of EVPPI by the coefficients of signals, over the information on them."""
+        fitted = np.stack([w.T @ f for w, f in zip(everywhere.by_weights, self.fitted, strict=True)], axis=1)
+        return np.asarray(self.exists * (everywhere.by_signals - fitted) / self.left)
+
+    def influence(self, c: int, block: SiteBlock, mean: Array, coefficients: Array) -> Array:
+        """The derivatives (b, K), n-fold, of EVPPI by output c in the rows at a block, through these coefficients."""
+        return np.asarray((mean - block.spread @ self.fitted[c]) @ coefficients[:, c].T)
+
+
 def sandwich(
     posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, benefits: NetBenefits, everywhere: Slopes
-) -> tuple[Array, Array, Array]:
-    """The variances (K,) of EVPPI that residuals tell and that equal noise implies, to first order, and R^2 (K,).
+) -> tuple[Array, Array, Array, Array]:
+    """The variances (K,) of EVPPI by residuals, with equal noise, and in the posterior, to first order; and R^2 (K,).
 
     A residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White 1980) of its
-    variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression assumes
-    sum_c s2_c sum_j influence_jc^2.
+    variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; with equal noise it is
+    sum_c s2_c sum_j influence_jc^2. The posterior leaves out the influence through signals of other outputs.
     """
     n, noise = outputs.n, np.array([s.noise for s in posteriors])
     scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
-    found, assumed = np.zeros((2, len(everywhere.by_level)))
+    found, assumed, known = np.zeros((3, len(everywhere.by_level)))
     left = np.zeros((len(noise), len(noise)))
-    for blocks, influence in influences(posteriors, n, everywhere):
+    for blocks, own, others in influences(posteriors, outputs.counts, everywhere):
         sites = blocks[0].sites
         products = outputs.residual_products(sites, site_means(blocks))
         left += np.sum(products, axis=0) / n
         products *= np.outer(scale, scale)
+        influence = own + others
         found += np.sum((influence @ products) * influence, axis=(0, 2))
         assumed += outputs.counts[sites] @ (influence**2 @ noise)
+        known += outputs.counts[sites] @ (own**2 @ noise)
     B = benefits.B - np.mean(benefits.B, axis=-1, keepdims=True)  # of net benefits less their mean over decisions
     total = np.sum(B**2, axis=(1, 2))  # canonical outputs have the covariance I
     unexplained = np.divide(np.sum(B * (left @ B), axis=(1, 2)), total, out=np.ones(len(B)), where=total > 0)
-    return found, assumed, np.clip(1.0 - unexplained, 0.0, 1.0)
+    return found, assumed, known, np.clip(1.0 - unexplained, 0.0, 1.0)
 
 
 def influences(
-    posteriors: Sequence[RegressionPosterior], n: float, everywhere: Slopes
-) -> Iterator[tuple[tuple[SiteBlock, ...], Array]]:
-    """Blocks of sites with the derivatives (b, K, r) of the plug-in EVPPI by the outputs of one of their n rows.
+    posteriors: Sequence[RegressionPosterior], counts: Array, everywhere: Slopes
+) -> Iterator[tuple[tuple[SiteBlock, ...], Array, Array]]:
+    """Blocks of sites with the derivatives (b, K, r) of the plug-in EVPPI by the outputs of one of their rows.
 
-    Hyperparameters are fixed.
+    They are those of the regression of each output, and those through coefficients of the signals of other outputs.
+    counts : (s,), of rows at the sites. Hyperparameters are fixed.
     """
+    n, signals = float(np.sum(counts)), Signals.of(posteriors, counts)
+    coefficients = signals.coefficients(everywhere)
     for blocks in site_blocks(posteriors):
+        mean = site_means(blocks)
         parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
         # Rows that are worth less than an independent one, n / moments.n, move it less.
-        moves = [
-            block.spread @ slope * (each.moments.n / n / each.noise) for block, slope, each in parts
-        ]  # (b, K) each
-        yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
+        own = [block.spread @ slope * (each.moments.n / n / each.noise) for block, slope, each in parts]  # (b, K) each
+        others = [signals.influence(c, block, mean, coefficients) / n for c, block in enumerate(blocks)]
+        yield blocks, np.stack(own, axis=-1) + everywhere.by_level / n, np.stack(others, axis=-1)

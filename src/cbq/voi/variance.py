@@ -130,7 +130,7 @@ def evppi_variance(
     check_same_rows(table, input_table)
     sets, notes = column_sets(pars, input_table, not_inputs(table, input_table, table.names))
     values = table.matrix(range(len(table.names)))
-    order = row_order([values, *(each.columns for each in sets)], seed)
+    order = row_order(values, sets, seed)
     values, sets = values[order], [each.take(order) for each in sets]
     scaled, C, J = scale_columns(values)[0], values.shape[1], len(sets)
 
@@ -157,8 +157,8 @@ def _reduction(y: WhiteOutputs, columns: Array, rng: np.random.Generator) -> _Re
         if found is None:  # y is constant
             return _Reduction()
         moments = _Moments.of(found)
-        slopes = Slopes(np.zeros((1, 1)), [2.0 * moments.slope[:, None]])
-        residual, assumed, _ = sandwich(found.posteriors, found.outputs, _ONE_OUTPUT, slopes)
+        slopes = Slopes(np.zeros((1, 1)), [2.0 * moments.slope[:, None]], np.zeros((1, 1, 1)))
+        residual, assumed, _, _ = sandwich(found.posteriors, found.outputs, _ONE_OUTPUT, slopes)
         time = float(np.max(found.dependence.times))
         variance = moments.regression + time * float(np.maximum(residual - assumed, 0.0)[0]) + moments.sampling(found)
         zero, misfit = found.all_zero, found.misfit()

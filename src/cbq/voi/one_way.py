@@ -17,13 +17,13 @@ from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list
 from cbq.plotting import Drawn, Figure
 from cbq.report import digits, in_text
-from cbq.samples import ColumnTable, check_same_rows
+from cbq.samples import ColumnTable
 from cbq.voi.analysis import BenefitRegressions, Contrasts, regress
 from cbq.voi.cost_effectiveness import decision_position
 from cbq.voi.information import in_pool
 from cbq.voi.money import PricedTable, in_digits, money
-from cbq.voi.outputs import PRICE, check_not_inputs, not_inputs, read_outputs, scale_net_benefits
-from cbq.voi.sets import column_sets, informative, row_order
+from cbq.voi.outputs import PRICE, read_draws
+from cbq.voi.sets import informative, row_order, valued_sets
 
 BETWEEN = (0.025, 0.975)
 
@@ -98,7 +98,7 @@ class TornadoTable(PricedTable, Drawn):
     def _legend(self) -> str:
         low, high = (f"{100 * share:g}%" for share in self.between)
         return (
-            f"Expected net benefit of {self.decision} less that of {self.reference}, {money(self.average)} on average, "
+            f"Expected net benefit of {self.decision} less {self.reference}, {money(self.average)} on average, "
             f"with each input at the values that {low} and {high} of {self.rows[0].n} draws are below."
         )
 
@@ -143,21 +143,18 @@ def tornado(
     if willingness_to_pay is not None and not is_number(willingness_to_pay):
         raise ValueError(f"{PRICE} must be one number for a tornado, but it is {shown(willingness_to_pay)}.")
     seed = int(generator(rng).integers(2**62))
-    described = read_outputs(outputs, {"effects": effects, "costs": costs, PRICE: willingness_to_pay}).require_draws()
-    table = ColumnTable.of(inputs, "inputs")
-    check_same_rows(described.table, table)
+    pay = {"effects": effects, "costs": costs, PRICE: willingness_to_pay}
+    described, table, (values, scaled, unit) = read_draws(outputs, inputs, pay)
     if not (isinstance(pars, str) and pars == "all") and not is_list(pars):
         raise TypeError(f"pars must be 'all' or a list of inputs, but it is {shown(pars)}.")
-    sets, notes = column_sets(pars, table, not_inputs(described.table, table, described.used))
-    check_not_inputs(described, table, (i for each in sets for i in each.members))
+    sets, notes = valued_sets(pars, described, table)
     numeric = numeric_inputs(table, table.names)
     kept = [each for each in sets if len(each.members) == 1 and each.names[0] in numeric]
     if not kept:
         raise ValueError("none of the inputs is a column of numbers that vary, which a tornado needs.")
     left = [each.label for each in sets if each not in kept]
     notes = (*notes, *[f"Not drawn, because not a single input of numbers that vary: {', '.join(left)}"] * bool(left))
-    values, scaled, unit = scale_net_benefits(described.values, described.decisions)
-    order = row_order([values, *(each.columns for each in kept)], seed)
+    order = row_order(values, kept, seed)
     contrasts, names = Contrasts.of(values[order], scaled), described.names(decisions)
     means = np.mean(values @ scaled.weights[0].T, axis=0)
     first, second = np.argsort(-means, kind="stable")[:2].tolist()
