@@ -286,7 +286,7 @@ def test_a_change_somewhere_else_is_found_by_the_values(path):
     file.write_text("1")
     changed(integrand=scaled).collect(4, 25, rng=0, checkpoint=path)
     file.write_text("1.001")
-    with pytest.raises(CheckpointError, match=r"holds values of another f.*, or what it reads or calls"):
+    with pytest.raises(CheckpointError, match=r"holds values of another f.*, or something it reads or calls"):
         changed(integrand=scaled).collect(4, 25, rng=0, checkpoint=path)
 
 

@@ -605,7 +605,7 @@ test_wrong_types_are_refused = refusals(
 
 @pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_kernel_without_an_embedding_is_refused_with_the_ways_out():
-    samples = problem(family=lambda t: stats.weibull_min(t[0])).collect(3, 5, rng=0)
+    samples = problem(family=lambda t: stats.exponnorm(t[0])).collect(3, 5, rng=0)
     with pytest.raises(cbq.embeddings.NoEmbedding, match=r"kernel_x.*Warped\(.*'gaussianise'\)"):
         cbq.CBQ(kernel_x=RBF()).fit(samples)
     assert cbq.CBQ(kernel_x=Warped(RBF(), "gaussianise")).fit(samples).stage1.mean.shape == (3,)

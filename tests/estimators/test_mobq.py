@@ -772,7 +772,7 @@ test_refusals_of_types = refusals(
             "only Stein kernels have one",
         ),
         "quantiles": (
-            lambda: MOBQ().fit(some(lambda t: stats.gumbel_r(t[0], 0.5))),
+            lambda: MOBQ().fit(some(lambda t: stats.exponnorm(t[0]))),
             "no kernel on x or on log x .*ScipyDistribution",
         ),
         "no embedding": (
