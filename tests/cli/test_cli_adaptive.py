@@ -520,10 +520,10 @@ def test_status_at_every_stage(simulator, tmp_path):
 
 
 def test_a_probability_is_a_goal(tmp_path):
-    words = ["solve", "butterfly", "--above", 5, "--relative", 0.2, "--budget", 40, "--at", 100]
+    words = ["solve", "butterfly", "--above", 5, "--relative", 0.5, "--budget", 24, "--at", 100]
     text = ok(*words, "--out", tmp_path)
     problem, goal = problems.get("butterfly"), cbq.Probability(above=5.0)
-    answer = problem.solve(goal=goal, relative=0.2, budget=40, rng=0)
+    answer = problem.solve(goal=goal, relative=0.5, budget=24, rng=0)
     assert text.startswith("Reached: the 95% interval for P(f > 5) has a half-width of ")
     found = read(tmp_path / "goals.csv")
     assert list(found) == ["theta", "P(f > 5)", "P(f > 5), lower", "P(f > 5), upper"]

@@ -204,7 +204,7 @@ KINKED = {
 }
 
 
-@pytest.mark.parametrize("factor", [0.05, 0.5, 10.0])
+@pytest.mark.parametrize("factor", [0.05, 1.0])
 @pytest.mark.parametrize(("distribution", "kinks"), KINKED.values(), ids=KINKED)
 def test_kinks_and_jumps_of_densities_are_found(distribution, kinks, factor):
     measure, at = as_measure(distribution), [np.array([kink]) for kink in kinks]

@@ -30,7 +30,7 @@ from cbq.kernels import (
     Warped,
 )
 from cbq.kernels.warped import Log, Whiten
-from cbq.measures import Discrete, Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
+from cbq.measures import Discrete, Empirical, Exponential, LogNormal, Measure, Mixture, Product, Uniform
 
 NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
 MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
@@ -110,22 +110,22 @@ class ScaleMixture(Embedding):
         self._part(1.0)
 
     def _mean(self, x: Array) -> Array:
-        return self._average(lambda part: part._mean(x))
+        return self._average(lambda g: self._part(g)._mean(x))
 
     def _variance(self) -> Array:
-        return self._average(lambda part: part._variance())
+        return self._average(lambda g: self._part(g)._variance())
 
     def _cross(self, other: Measure) -> Array:
-        return self._average(lambda part: part._cross_any(other))
+        return self._average(lambda g: self._part(g)._cross_any(other))
 
     def _part(self, g: float) -> Embedding:
         return find(_times(RBF(np.sqrt(g) * self._radial.known_lengthscale), self._rest), self.measure)
 
-    def _average(self, value: Callable[[Embedding], Array]) -> Array:
-        """Sum over g from large to small, until the rest is negligible; the values decrease with g."""
+    def _average(self, value: Callable[[float], Array]) -> Array:
+        """Sum of values at g, from large to small, until the rest is negligible; the values decrease with g."""
         total = np.zeros(())
         for g, weight, left in self._rule:
-            term = value(self._part(g))
+            term = value(g)
             total = total + weight * term
             if np.all(left * term <= NEGLIGIBLE * total):
                 break
@@ -142,7 +142,7 @@ def by_coordinates(kernel: Radial, measure: Measure) -> Embedding:
     return Factorised(kernel, measure) if isinstance(kernel, RBF) else ScaleMixture(kernel, measure)
 
 
-@register(Radial, Gaussian, Uniform, Exponential)
+@register(Radial, Uniform, Exponential)
 def radial(kernel: Radial, measure: Measure) -> Embedding:
     """Panel rule on the line; scale mixture of RBF formulas in more dimensions."""
     return PanelEmbedding(kernel, measure) if measure.dim == 1 else ScaleMixture(kernel, measure)

@@ -9,9 +9,10 @@ from scipy.special import ndtr
 from cbq.common import Array
 from cbq.embeddings.composite import Factorised, ScaleMixture
 from cbq.embeddings.embedding import Embedding, register
-from cbq.kernels import RBF, Matern
+from cbq.embeddings.panels import PanelEmbedding
+from cbq.kernels import RBF, Matern, Radial
 from cbq.linalg.gram import sqdist
-from cbq.linalg.lapack import cholesky, solve_lower
+from cbq.linalg.lapack import cholesky, eigh, solve_lower
 from cbq.linalg.threads import spans
 from cbq.measures import Gaussian, Measure
 
@@ -65,6 +66,12 @@ def _all_pairs(ell: Array, cov: Array, mean: Array, x: Array) -> Array:
     return out
 
 
+def _principal(ell: Array, cov: Array) -> tuple[Array, Array]:
+    """The eigenvalues (..., d) of covariances (..., d, d) in units of the lengthscales, and eigenvectors."""
+    c, axes = eigh(cov / (ell[..., :, None] * ell[..., None, :]))
+    return np.maximum(c, 0.0), axes
+
+
 def _smoothed(ell: Array, cov: Array, difference: Array) -> Array:
     """E exp(-|D / l|^2 / 2) for D ~ N(difference, cov): |I + C|^-1/2 exp(-b' (I + C)^-1 b / 2) in units of l."""
     scaled = cov / (ell[..., :, None] * ell[..., None, :])
@@ -74,6 +81,59 @@ def _smoothed(ell: Array, cov: Array, difference: Array) -> Array:
     with np.errstate(over="ignore"):
         decay = np.exp(-0.5 * np.sum(v * v, axis=-1))
     return np.asarray(decay / np.prod(np.diagonal(L, axis1=-2, axis2=-1), axis=-1))
+
+
+class RadialGaussian(ScaleMixture):
+    """Scale mixture of RBF formulas in several dimensions, for all scales by one eigendecomposition.
+
+    With the eigenvalues c of Lam^-1/2 S Lam^-1/2, and the coordinates b of Lam^-1/2 (x - m) along its eigenvectors, the
+    RBF kernel of scale g has the mean prod_i (1 + c_i / g)^-1/2 exp(-sum_i b_i^2 / (g + c_i) / 2).
+    """
+
+    measure: Gaussian
+
+    def _mean(self, x: Array) -> Array:
+        ell, mean, cov = self._radial.lengthscale_for(self.measure.dim), self.measure.mean, self.measure.cov
+        if ell.ndim > 1 or x.ndim > 2 or mean.ndim != 2:
+            return self._smoothed(ell[..., None, :], cov[..., None, :, :], x - mean[..., None, :])
+        if _common(cov).ndim == 2:
+            return self._all_pairs(ell, cov[0], mean, x)
+        pieces = spans(len(mean), x.size)
+        return np.concatenate([self._smoothed(ell, cov[rows, None], x - mean[rows, None]) for rows in pieces])
+
+    def _variance(self) -> Array:
+        return self._cross(self.measure)
+
+    def _cross(self, other: Measure) -> Array:
+        if not isinstance(other, Gaussian):
+            return super()._cross(other)
+        ell = self._radial.lengthscale_for(self.measure.dim)
+        return self._smoothed(ell, _common(self.measure.cov) + _common(other.cov), self.measure.mean - other.mean)
+
+    def _smoothed(self, ell: Array, cov: Array, difference: Array) -> Array:
+        """E k(D, 0) for D ~ N(difference, cov)."""
+        c, axes = _principal(ell, cov)
+        b2 = np.einsum("...i,...ij->...j", difference / ell, axes) ** 2
+
+        def at(g: float) -> Array:
+            return np.asarray(np.exp(-0.5 * np.sum(b2 / (g + c), axis=-1)) / np.sqrt(np.prod(1.0 + c / g, axis=-1)))
+
+        return self._average(at)
+
+    def _all_pairs(self, ell: Array, cov: Array, mean: Array, x: Array) -> Array:
+        """`_smoothed` for all pairs of points x (n, d) and means (M, d) of measures with one covariance: (M, n)."""
+        c, axes = _principal(ell, cov)
+        means, points = (((y - mean[0]) / ell) @ axes for y in (mean, x))
+        out = np.empty((len(mean), len(x)))
+
+        def at(g: float) -> Array:
+            root = np.sqrt(g + c)
+            sqdist(means / root, points / root, out)
+            np.multiply(out, -0.5, out=out)
+            np.exp(out, out=out)
+            return np.asarray(np.divide(out, np.sqrt(np.prod(1.0 + c / g)), out=out))
+
+        return self._average(at)
 
 
 class MaternGaussian(Embedding):
@@ -168,4 +228,10 @@ _THIRD_RATIO = np.array(chebyshev.cheb2poly(chebyshev.chebfit(_NODES, _third_rat
 def matern_gaussian(kernel: Matern, measure: Gaussian) -> Embedding:
     """Formula on the line for orders 1/2, 3/2 and 5/2; scale mixture of RBF formulas otherwise."""
     has_formula = measure.dim == 1 and kernel.coefficients
-    return MaternGaussian(kernel, measure) if has_formula else ScaleMixture(kernel, measure)
+    return MaternGaussian(kernel, measure) if has_formula else RadialGaussian(kernel, measure)
+
+
+@register(Radial, Gaussian)
+def radial_gaussian(kernel: Radial, measure: Gaussian) -> Embedding:
+    """Panel rule on the line; scale mixture of RBF formulas in more dimensions."""
+    return PanelEmbedding(kernel, measure) if measure.dim == 1 else RadialGaussian(kernel, measure)
