@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -227,6 +229,15 @@ def test_each_measure_of_a_batch_has_its_own_kinks():
     ):
         np.testing.assert_allclose(mean, cbq.embed(RBF(0.2), stats.triang(c)).mean([[0.3], [0.8]]), rtol=1e-12)
         assert c == 0.5 or np.min(np.abs(kinks - c)) < 1e-4  # the median ends a panel anyway
+
+
+def test_copies_of_a_measure_do_not_keep_what_was_computed_of_it():
+    measure = as_measure(stats.triang(0.3))
+    cbq.embed(RBF(0.2), measure).mean([[0.5]])
+    assert "_remembered" in vars(measure)
+    for copied in (pickle.loads(pickle.dumps(measure)), copy.deepcopy(measure), copy.copy(measure)):
+        assert "_remembered" not in vars(copied)
+        assert copied.equals(measure)
 
 
 class HalfDensity(Gumbel):

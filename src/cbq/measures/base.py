@@ -38,6 +38,7 @@ from cbq.common import (
 from cbq.report import html
 
 Base = Literal["uniform", "normal"]
+REMEMBERED = "_remembered"  # the attribute of a measure that keeps what was computed of it
 T = TypeVar("T")
 MAX_SHOWN = 16  # numbers of a parameter in the repr of a measure
 
@@ -86,6 +87,9 @@ class Measure(Immutable, ABC):
         {'shape': 2.0, 'rate': 3.0}
         """
         return {name: getattr(self, name) for name in _argument_names(type(self))}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != REMEMBERED}  # copies compute it again
 
     def __getitem__(self, index: Any) -> Self:
         """The measures at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
@@ -443,7 +447,7 @@ def stack(measures: Sequence[Measure]) -> Measure | None:
 
 def remembered(measure: Measure, function: Callable[[Any], T]) -> T:
     """The result of a costly function of a measure, which never changes and keeps it."""
-    kept = vars(measure).setdefault("_remembered", {})
+    kept = vars(measure).setdefault(REMEMBERED, {})
     if function not in kept:
         kept[function] = function(measure)
     return cast(T, kept[function])
