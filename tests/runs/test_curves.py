@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import gumbel_r, norm
+from scipy.stats import exponnorm, norm
 
 import cbq
 from cbq.estimators import WantedBest
@@ -77,7 +77,7 @@ def test_risk_measures_are_those_of_a_normal_distribution():
 def test_two_stages_serve_where_no_kernel_has_an_embedding():
     made = cbq.Problem(
         lambda x, theta: -((theta[0] - 0.3) ** 2) * (1 + x[:, 0] ** 2),
-        lambda theta: gumbel_r(0.0, 0.3),
+        lambda theta: exponnorm(1.0, 0.0, 0.3),
         Uniform(0.0, 1.0),
     )
     answer = made.solve(goal=cbq.Best(), budget=60, rng=0)
