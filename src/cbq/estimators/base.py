@@ -1,4 +1,4 @@
-"""The base class of estimators, their registry, and checks of their options and samples.
+"""The base class of estimators, their registry, checks of their options and samples, and the local size of noise.
 
 Each estimator declares its name on the command line and its place in default comparisons:
 
@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
-from cbq.common import Executor, as_text, did_you_mean, flag, one_of, opened, shown, without_addresses
+import numpy as np
+
+from cbq.common import Array, Executor, Integers, as_text, did_you_mean, flag, one_of, opened, shown, without_addresses
 from cbq.fit import Fit, warn_of
 from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
@@ -216,3 +218,32 @@ def settings(estimator: Any) -> dict[str, str]:
     """The options of an estimator, as text, and the engine of the fit, unless it is NumPy."""
     found, engine = options(estimator), current_engine()
     return found if isinstance(engine, NumpyEngine) else {**found, "engine": engine.name}
+
+
+def variances_near(
+    theta: Array,
+    at: Array,
+    squares: Array,
+    counts: Array | Integers | None = None,
+    *,
+    width: float = 0.25,
+    prior: float = 8.0,
+) -> Array:
+    """Variances (M, C) of noise near thetas (M, p), from squares (n, C) at thetas (n, p).
+
+    They are averages of near squares, shrunk towards the average of all.
+
+    counts: (n,), of values in each square; by default one. width: of the neighbourhood, in units of the standard
+    deviation of each coordinate. prior: values that the average of all counts for, since a few squares are a poor
+    estimate; on the scale of logarithms, as variances may differ by orders of magnitude.
+    """
+    counts = np.ones(len(at)) if counts is None else counts
+    unit = width * np.maximum(np.std(at, axis=0), np.finfo(float).tiny)
+    apart2 = np.sum(((theta[:, None] - at) / unit) ** 2, axis=2)
+    weights = counts * np.exp(-0.5 * apart2)
+    n = np.sum(weights, axis=1)[:, None]
+    least = np.finfo(float).tiny
+    local = np.log(np.maximum(weights @ squares, least) / np.maximum(n, least))
+    common = np.log(np.maximum(counts @ squares / np.sum(counts), least))
+    found = np.exp((n * local + prior * common) / (n + prior))
+    return np.where(np.any(squares > 0, axis=0), found, 0.0)

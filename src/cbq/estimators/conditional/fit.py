@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq.common import ROUNDING, Array, Integers, between_0_and_1, evenly, require_memory
+from cbq.estimators.base import variances_near
 from cbq.estimators.conditional.stage_one_data import StageOne
 from cbq.estimators.conditional.stage_two import (
     NodeEstimates,
@@ -36,7 +37,6 @@ from cbq.fit import (
     thetas_between,
     unlearnt_over_theta,
 )
-from cbq.fit.noise import near
 from cbq.gp import MIN_GROUPS, NOT_LEARNT, Calibration, GPPrior, relative_errors
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.samples import Design, Samples, equal_rows, find_thetas
@@ -177,7 +177,7 @@ class CBQFit(Fit):
 
     def _noise(self, theta: Array) -> Array:
         squares = self.stage1.noise_std.reshape(len(self.theta), -1) ** 2
-        return np.sqrt(near(theta, self.theta, squares, self.stage1.counts.astype(np.float64)))
+        return np.sqrt(variances_near(theta, self.theta, squares, self.stage1.counts.astype(np.float64)))
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) or unlearnt_over_theta(self.learns_over_theta)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cbq.common import Array, Booleans, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
+from cbq.estimators.base import variances_near
 from cbq.estimators.multioutput.base import (
     IN_ONE_THREAD,
     Made,
@@ -24,7 +25,6 @@ from cbq.estimators.multioutput.base import (
 from cbq.estimators.multioutput.candidates import pooled_points, refuse_theta
 from cbq.estimators.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.fit import N_WANTED, CorrelatedValues, Emulator, Finding, PredictiveDistribution, Suggestion, thetas_between
-from cbq.fit.noise import near
 from cbq.gp import (
     Calibration,
     Embedded,
@@ -296,7 +296,7 @@ class MOBQFit(PooledFit):
             # The ratio of a squared residual to its expectation is 1 on average where the noise is the common one.
             amplitude = np.maximum(process.amplitude, np.finfo(float).tiny)
             ratios = process.residuals**2 * process.precision[:, None] / amplitude
-            local = near(theta, self.samples.theta[points.owners], ratios)
+            local = variances_near(theta, self.samples.theta[points.owners], ratios)
             found[:, list(group.outputs)] = np.sqrt(local) * self.noise_std[list(group.outputs)]
         return found
 
