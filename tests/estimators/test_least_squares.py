@@ -43,7 +43,9 @@ def polynomial_weights(theta, degree, ridge, keep=slice(None)):
     q = H.shape[1]
     rows = np.block([[np.ones((len(H), 1)), H], [np.zeros((q, 1)), np.sqrt(T * ridge) * np.eye(q)]])
     targets = np.vstack([np.eye(len(H)), np.zeros((q, len(H)))])
-    return np.column_stack([np.ones(len(theta)), monomials(theta, degree)]) @ np.linalg.lstsq(rows, targets)[0]
+    return (
+        np.column_stack([np.ones(len(theta)), monomials(theta, degree)]) @ np.linalg.lstsq(rows, targets, rcond=None)[0]
+    )
 
 
 def kernel_weights(theta, kernel, ridge, keep=slice(None)):

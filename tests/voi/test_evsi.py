@@ -31,7 +31,7 @@ def normal_by_quadrature(n):
     """E max(posterior mean, 0) - prior mean, where the posterior mean comes from Bayes' rule on a grid."""
     theta, y = np.linspace(MEAN - 8 * TAU, MEAN + 8 * TAU, 801), np.linspace(-25, 25, 2001)
     joint = norm.pdf(theta, MEAN, TAU) * norm.pdf(y[:, None], theta, SD / np.sqrt(n))
-    return float(np.trapezoid(np.maximum(np.trapezoid(joint * theta, theta), 0), y)) - MEAN
+    return float(integrate.trapezoid(np.maximum(integrate.trapezoid(joint * theta, theta), 0), y)) - MEAN
 
 
 def binomial_evsi(n):

@@ -200,8 +200,8 @@ def _lower_quantile(locations: Array, scales: Array, df: float | Array, probabil
     each = locations + scales * stdtrit(df, probability)
     low, high = np.min(each, axis=0), np.max(each, axis=0)
     scales = np.maximum(scales, np.finfo(float).tiny)  # a component without spread is a jump, found by bisections
-    enough = locations + scales * stdtrit(df, min(len(each) * probability, 1.0))  # F >= F_j / J = p there
-    high = np.minimum(high, np.min(enough, axis=0))
+    if len(each) * probability < 1.0:  # F >= F_j / J = p where F_j is J p
+        high = np.minimum(high, np.min(locations + scales * stdtrit(df, len(each) * probability), axis=0))
     unit = np.min(scales, axis=0)
     rates = unit / scales
     found = np.clip(low + np.mean(rates * (each - low), axis=0) / np.mean(rates, axis=0), low, high)
