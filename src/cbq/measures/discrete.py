@@ -121,10 +121,6 @@ class Discrete(Empirical):
     def dim(self) -> int:
         return 1
 
-    @property
-    def has_smooth_density(self) -> bool:
-        return False
-
     def conditional(self, head: Array) -> Measure:
         return Measure.conditional(self, head)
 
